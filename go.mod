@@ -1,0 +1,3 @@
+module github.com/slipringmq/slipring
+
+go 1.26
