@@ -1,22 +1,56 @@
-// Package block is the memory that kernel and sockets see: aligned blocks mapped outside the Go heap, pooled per shard.
-//
-// Thread: a Pool and its blocks belong to one thread. Nothing here is safe for two.
-// Memory: the pool never maps more than its limit; Get answers nil instead.
-// Never here: what the bytes mean.
 package block
 
-// Sizes of blocks, bytes. A block is aligned to 4096 or to its size, whichever is less... see Pool.
+import "fmt"
+
+// Sizes of blocks, bytes. Every block starts at a multiple of Align.
 const (
 	Size4K   = 4 << 10
 	Size64K  = 64 << 10
 	Size256K = 256 << 10
 	Size1M   = 1 << 20
+
+	Align = 4096
 )
 
 // Block is one piece of mapped memory. It returns to its pool when its last holder releases it.
+// The content of a fresh block is whatever was there before.
 type Block struct {
 	Data []byte // the whole block; len is one of the sizes
 
 	pool *Pool
 	refs int32
+	home int32  // index of its chunk in the pool
+	slot uint16 // its place in the chunk
+}
+
+// Retain adds a holder: the kernel for one request, a socket for one send.
+func (b *Block) Retain() {
+	if b.refs <= 0 {
+		panic(fmt.Sprintf("block: Retain of a released block (%d bytes, refs %d)", len(b.Data), b.refs))
+	}
+	b.refs++
+}
+
+// Release drops one holder; the last one gives the block back. One release too many is a bug and panics.
+func (b *Block) Release() {
+	b.refs--
+	if b.refs > 0 {
+		return
+	}
+	if b.refs < 0 {
+		panic(fmt.Sprintf("block: released twice (%d bytes)", len(b.Data)))
+	}
+	b.pool.put(b)
+}
+
+// Refs is the number of holders, for checks.
+func (b *Block) Refs() int { return int(b.refs) }
+
+// Registered tells the buffer index under which a ring knows the block's memory, -1 when it knows none. The index
+// covers the block's whole chunk; requests name the address inside it.
+func (b *Block) Registered() int {
+	if b.pool.registered && int(b.home) < b.pool.registeredMax {
+		return int(b.home)
+	}
+	return -1
 }
