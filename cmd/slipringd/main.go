@@ -1,0 +1,136 @@
+// Command slipringd is the broker's daemon: it reads flags and one YAML file, runs a broker, and stops it cleanly on
+// SIGTERM or SIGINT. It decides nothing.
+//
+// When it serves it prints one line on stdout, "listening ADDR"; everything else goes to stderr as structured log.
+// Exit status: 0 stopped cleanly, 1 failed while running, 2 something it needs is missing or wrong.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/slipringmq/slipring"
+)
+
+// stopWithin bounds a clean stop. What is acknowledged is durable before, so giving up loses nothing.
+const stopWithin = 10 * time.Second
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	cfg, err := configure(args, stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "slipringd: %v\n", err)
+		return 2
+	}
+	log := newLogger(cfg, stderr)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	broker, err := slipring.Open(cfg, log)
+	if err != nil {
+		fmt.Fprintf(stderr, "slipringd: %v\n", err)
+		return 2
+	}
+	fmt.Fprintf(stdout, "listening %s\n", broker.Addr())
+
+	select {
+	case s := <-signals:
+		log.Info("stopping", "event", "stop", "signal", s.String())
+		ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+		defer cancel()
+		if err := broker.Close(ctx); err != nil {
+			fmt.Fprintf(stderr, "slipringd: stop: %v\n", err)
+			return 1
+		}
+		return 0
+	case <-broker.Done():
+		fmt.Fprintf(stderr, "slipringd: %v\n", broker.Err())
+		return 1
+	}
+}
+
+// configure lays flags over the file over the defaults.
+func configure(args []string, out io.Writer) (slipring.Config, error) {
+	cfg := slipring.DefaultConfig()
+	flags := flag.NewFlagSet("slipringd", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	var (
+		file     = flags.String("config", "", "YAML `file`; keys below")
+		listen   = flags.String("listen", cfg.Listen.String(), "`address` for clients; port 0 lets the kernel choose")
+		data     = flags.String("data", cfg.Data, "data `directory`, made if missing")
+		shards   = flags.Int("shards", cfg.Shards, "number of shards; this version runs 1")
+		buffered = flags.Bool("allow-buffered", cfg.Buffered, "run on a file system without direct I/O")
+		version  = flags.Bool("version", false, "print the version and exit")
+	)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		usage(flags, out)
+		return cfg, err
+	case err != nil:
+		return cfg, fmt.Errorf("%w; see slipringd --help", err)
+	case flags.NArg() > 0:
+		return cfg, fmt.Errorf("unexpected argument %q; see slipringd --help", flags.Arg(0))
+	case *version:
+		fmt.Fprintf(out, "slipringd %s\n", slipring.Version)
+		return cfg, flag.ErrHelp
+	}
+	if *file != "" {
+		if err := cfg.ReadFile(*file); err != nil {
+			return cfg, err
+		}
+	}
+	var err error
+	flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "listen":
+			var e error
+			if cfg.Listen, e = slipring.ParseListen(*listen); e != nil {
+				err = fmt.Errorf("--listen: %w", e)
+			}
+		case "data":
+			if cfg.Data = *data; *data == "" {
+				err = errors.New("--data: is empty")
+			}
+		case "shards":
+			if cfg.Shards = *shards; *shards != 1 {
+				err = fmt.Errorf("--shards: %d; this version runs 1", *shards)
+			}
+		case "allow-buffered":
+			cfg.Buffered = *buffered
+		}
+	})
+	return cfg, err
+}
+
+func usage(flags *flag.FlagSet, out io.Writer) {
+	fmt.Fprintln(out, "slipringd runs a Slipring broker.\n\nUsage: slipringd [--listen ADDR] [--data DIR] [--shards N] [--config FILE] [--allow-buffered]\n\nFlags:")
+	flags.SetOutput(out)
+	flags.PrintDefaults()
+	fmt.Fprintf(out, "\nKeys of the configuration file (a flag wins over the file):\n  %s\n", strings.Join(slipring.Settings(), "\n  "))
+}
+
+func newLogger(cfg slipring.Config, w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // the configuration admits valid levels only
+	options := &slog.HandlerOptions{Level: level}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
