@@ -13,12 +13,12 @@ const (
 	OpRead     OpKind = iota + 1
 	OpWrite           // Data at Pos; with Sync durable when done
 	OpSync            // make earlier completed writes of File durable (fdatasync)
-	OpAllocate        // reserve Size bytes from Pos (fallocate); ErrUnsupported is no failure of the owner
-	OpCreate          // open Path for direct reads and writes, making it and its parent directories; fails if it exists
+	OpAllocate        // reserve Size bytes from Pos, the file is at least that long after it; EOPNOTSUPP is no failure of the owner
+	OpCreate          // open Path for direct reads and writes, making it and its parent directories; EEXIST if there is one. The name needs OpSyncDir; the directories above are durable when done
 	OpOpen            // open an existing Path for direct reads and writes
 	OpClose           // close File
-	OpRename          // Path to NewPath, replacing it
-	OpRemove          // unlink Path; a large file is punched out in steps first (RULES 27); a directory must be empty
+	OpRename          // Path to NewPath in the same directory, replacing it
+	OpRemove          // unlink Path; a large file is punched out in steps first (RULES 27), so nobody may read it any more; a directory must be empty
 	OpSyncDir         // make the names in directory Path durable
 	OpList            // names in directory Path, sorted, in Names; a missing directory is an empty list
 	OpStat            // size of File in Size
@@ -39,6 +39,8 @@ const (
 // Data pieces are block.Pool memory: address, length and Pos are multiples of Device.Alignment.
 // Done runs on the owner's thread and never inside Submit. Short reads and writes, EINTR and EAGAIN are the device's
 // business: an op is done when all of Data is, at the end of the file (reads: N says how much), or with Err.
+// Ops have no order among each other, those of one file or one name included: wait for Done where order matters.
+// After a failed write or sync it is unknown which of its bytes are on the medium, and a later sync tells nothing.
 type Op struct {
 	Kind    OpKind
 	Class   Class
