@@ -28,7 +28,7 @@ build: ## slipringd, slipring and the floor programs of perf/cmd, into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./perf/cmd/...
 
 demo: build ## stream GOROOT/src through a broker that is killed half way, compare line for line
-	scripts/demo.sh
+	$(GO) run ./scripts/demo
 
 test: ## all tests
 	$(GO) test $(TESTFLAGS) ./...
