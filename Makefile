@@ -4,12 +4,19 @@ export GOTOOLCHAIN = go1.27.3
 GO ?= go
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  = -s -w -X main.version=$(VERSION)
+LDFLAGS  = -s -w -X github.com/slipringmq/slipring.Version=$(VERSION)
 
 # Knobs. N: rounds of a campaign. SEED: where its random numbers start. TIME: seconds for fuzz, a duration or count for bench.
 N    ?=
 SEED ?= 1
 TIME ?=
+
+# A user without a home of its own (a service account) keeps the go command's files in the checkout.
+ifeq ($(shell test -w "$(HOME)" && echo yes),)
+export HOME := $(CURDIR)/.home
+export GOPATH := $(HOME)/go
+export GOCACHE := $(HOME)/cache
+endif
 
 # Further flags for `go test`; .ci/run asks for -json here.
 TESTFLAGS ?=
@@ -28,7 +35,7 @@ build: ## slipringd, slipring and the floor programs of perf/cmd, into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./perf/cmd/...
 
 demo: build ## stream GOROOT/src through a broker that is killed half way, compare line for line
-	$(GO) run ./scripts/demo
+	$(GO) run ./scripts/demo -source "$$($(GO) env GOROOT)/src"
 
 test: ## all tests
 	$(GO) test $(TESTFLAGS) ./...

@@ -20,7 +20,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -34,7 +33,7 @@ const (
 func main() {
 	var (
 		bin    = flag.String("bin", "bin", "directory with slipringd and slipring")
-		source = flag.String("source", filepath.Join(runtime.GOROOT(), "src"), "directory whose .go files are streamed")
+		source = flag.String("source", "", "directory whose .go files are streamed, e.g. $(go env GOROOT)/src")
 		data   = flag.String("data", ".demo", "directory for the broker's data; made fresh and removed at the end")
 	)
 	flag.Parse()
