@@ -14,7 +14,8 @@ type opState struct {
 	busy bool // between Submit and Done
 	next *Op  // in an opQueue
 
-	sim simOp
+	sim  simOp
+	ring ringOp
 }
 
 // begin checks that the owner gave op away only once and clears the results of its last use.
