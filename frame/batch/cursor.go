@@ -1,58 +1,30 @@
 package batch
 
-// cursor walks over a body in chunks. Most records lie in one chunk and are handed out as slices; one that crosses a
-// border, or whose length does, is checked byte by byte.
+// cursor walks over a body in chunks. Records that lie in one chunk are checkRun's; one that crosses a border, or whose
+// length does, is checked here byte by byte.
 type cursor struct {
 	chunks [][]byte
 	p      []byte // what is left of the chunk before chunks[0]
 }
 
-// whole takes the next record if it and its length lie in the current chunk. False otherwise, and then nothing is taken.
-func (c *cursor) whole() ([]byte, bool) {
-	for len(c.p) == 0 {
-		if len(c.chunks) == 0 {
-			return nil, false
-		}
+// advance goes to the next chunk that has bytes, if this one has none.
+func (c *cursor) advance() {
+	for len(c.p) == 0 && len(c.chunks) > 0 {
 		c.p, c.chunks = c.chunks[0], c.chunks[1:]
 	}
-	size, i := int(c.p[0]>>1), 1
-	if b := c.p[0]; b >= 0x80 {
-		var v int32
-		if v, i = varint32(c.p, 0); i < 0 {
-			return nil, false
-		}
-		size = int(v)
-	} else if b&1 != 0 {
-		return nil, false
-	}
-	if size < 0 || size > len(c.p)-i {
-		return nil, false
-	}
-	r := c.p[i : i+size]
-	c.p = c.p[i+size:]
-	return r, true
 }
 
 // atEnd says whether no byte is left.
 func (c *cursor) atEnd() bool {
-	if len(c.p) != 0 {
-		return false
-	}
-	for _, chunk := range c.chunks {
-		if len(chunk) != 0 {
-			return false
-		}
-	}
-	return true
+	c.advance()
+	return len(c.p) == 0
 }
 
 // next takes one byte.
 func (c *cursor) next() (byte, bool) {
-	for len(c.p) == 0 {
-		if len(c.chunks) == 0 {
-			return 0, false
-		}
-		c.p, c.chunks = c.chunks[0], c.chunks[1:]
+	c.advance()
+	if len(c.p) == 0 {
+		return 0, false
 	}
 	b := c.p[0]
 	c.p = c.p[1:]

@@ -159,7 +159,7 @@ func Stamp(p []byte, baseOffset, epoch uint64, appendTime int64, tag uint32) {
 }
 
 // PartitionTag ties a batch to its place: the crc32c of directory id, topic id and partition (both u32 little-endian). A
-// block that was read from the wrong place shows another one.
+// block that was read from the wrong place shows another one. Cost: one small allocation; kept per partition, not per batch.
 func PartitionTag(dirID [16]byte, topic, partition uint32) uint32 {
 	var b [24]byte
 	copy(b[:], dirID[:])

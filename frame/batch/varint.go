@@ -23,7 +23,31 @@ func uvarint(p []byte, i, maxBytes int) (uint64, int) {
 	return 0, -1
 }
 
-// varint32 reads a zigzag varint that must fit 32 bits. The common single byte is decided inline by the callers.
+// short reads an unsigned varint of one or two bytes at p[i:], which is nearly all there are, and is inlined; w is its
+// width, 0 when it is longer or p ends.
+func short(p []byte, i int) (v uint, w int) {
+	if i+1 < len(p) {
+		a, b := uint(p[i]), uint(p[i+1])
+		if a < 0x80 {
+			return a, 1
+		}
+		if b < 0x80 {
+			return a&0x7f | b<<7, 2
+		}
+	}
+	return 0, 0
+}
+
+// long is short for any varint of 32 bits; w is -1 when there is none.
+func long(p []byte, i int) (v uint, w int) {
+	u, end := uvarint(p, i, 5)
+	if end < 0 || u > 1<<32-1 {
+		return 0, -1
+	}
+	return uint(u), end - i
+}
+
+// varint32 reads a zigzag varint that must fit 32 bits.
 func varint32(p []byte, i int) (int32, int) {
 	v, i := uvarint(p, i, 5)
 	if v > 1<<32-1 {
