@@ -61,5 +61,6 @@ type Stats struct {
 	Turns, Enters, Parks, Spins uint64
 	BytesIn, BytesOut           uint64
 	Accepted, Closed, Rearmed   uint64
+	Refused                     uint64 // accepted and closed at once, above the limit
 	Connections                 int
 }

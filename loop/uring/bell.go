@@ -20,6 +20,9 @@ func (r *Ring) Wake() {
 // Woken reports whether Wake was called since the last enter, for an owner that spins.
 func (r *Ring) Woken() bool { return r.bell.woken.Load() != 0 }
 
+// TakeWake is Woken, and forgets it; the owner must look at its work after that.
+func (r *Ring) TakeWake() bool { return r.bell.woken.Swap(0) != 0 }
+
 func (r *Ring) hangBell() error {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {

@@ -67,6 +67,11 @@ func (r *Ring) Ready() bool {
 		atomic.LoadUint32(r.kSQFlags)&(sqTaskrun|sqOverflow) != 0
 }
 
+// Completions reports whether Dispatch would find something now.
+func (r *Ring) Completions() bool {
+	return len(r.backlog) > r.taken || atomic.LoadUint32(r.kCQTail) != r.cqHead
+}
+
 // Queued is the number of entries that wait for the next Enter.
 func (r *Ring) Queued() int { return int(r.sqTail-r.sqHead) + len(r.spilled) }
 
