@@ -33,7 +33,7 @@ type root struct {
 func openRoot(dir string, flags int) (*root, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("disk: %s: open: %w", dir, err)
+		return nil, directoryError(dir, fmt.Errorf("open: %w", err))
 	}
 	return &root{fd: fd, flags: flags, durable: map[string]bool{"": true}}, nil
 }
