@@ -120,17 +120,15 @@ func waitLock(file *os.File, dir string, opt LockOptions) error {
 	}
 }
 
-// sign writes who holds the lock: process number and its start time, since numbers come again.
+// sign writes who holds the lock: process number and its start time, since numbers come again. The width is fixed and
+// nothing is truncated: that would wait for the page's writeback, on a slow disk as long as the disk likes.
 func (l *Lock) sign() error {
 	pid := os.Getpid()
 	start, _, err := processStart(pid)
 	if err != nil {
 		start = 0 // without /proc nobody can compare it either
 	}
-	if err := l.file.Truncate(0); err != nil {
-		return err
-	}
-	_, err = l.file.WriteAt(fmt.Appendf(nil, "%d %d\n", pid, start), 0)
+	_, err = l.file.WriteAt(fmt.Appendf(nil, "%10d %20d\n", pid, start), 0)
 	return err
 }
 
