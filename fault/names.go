@@ -10,12 +10,68 @@ const (
 
 	// Rule04LockInRing leaves the lock's descriptor out of the ring, so the lock is free while a dead process still writes.
 	Rule04LockInRing Fault = "rule04-lock-in-ring"
+
+	// Rule01CutDamage takes every bad journal block for a torn one and ends the log there, as if it had never been acknowledged.
+	Rule01CutDamage Fault = "rule01-cut-damage"
+
+	// Rule01NoIdleMarks writes no empty group after the last one, so nothing says that it was flushed.
+	Rule01NoIdleMarks Fault = "rule01-no-idle-marks"
+
+	// Rule03ReuseUndeclared overwrites a journal file before the mark that declares its generation dead is flushed.
+	Rule03ReuseUndeclared Fault = "rule03-reuse-undeclared"
+
+	// Rule03TrustStale believes journal blocks that an earlier start left behind the place where a later one went on.
+	Rule03TrustStale Fault = "rule03-trust-stale"
+
+	// Rule03NoMadeMark does not say in the journal which of its files exist, so a lost newest file reads as a clean end.
+	Rule03NoMadeMark Fault = "rule03-no-made-mark"
+
+	// Rule05NoIndex replays entries whatever their index: gaps pass, and what a snapshot covers is applied again.
+	Rule05NoIndex Fault = "rule05-no-index"
+
+	// Rule05ReplayTwice gives the machine entries again that its snapshot holds already.
+	Rule05ReplayTwice Fault = "rule05-replay-twice"
+
+	// Rule05DamageUnnamed does not say which partitions a damaged journal block may have shortened.
+	Rule05DamageUnnamed Fault = "rule05-damage-unnamed"
+
+	// Rule08CopyForward copies every small tail forward at each checkpoint instead of padding and placing it.
+	Rule08CopyForward Fault = "rule08-copy-forward"
+
+	// Rule09NoShare lets produce fill the whole journal ring.
+	Rule09NoShare Fault = "rule09-no-share"
+
+	// Rule12DiscardUnknown takes an id without topic and without tombstone for a deleted one.
+	Rule12DiscardUnknown Fault = "rule12-discard-unknown"
+
+	// Rule12GoneEarly lets a tombstone go while the journal still names its partition.
+	Rule12GoneEarly Fault = "rule12-gone-early"
+
+	// Rule25ChunkPerPartition flushes the state log for every partition of a checkpoint by itself.
+	Rule25ChunkPerPartition Fault = "rule25-chunk-per-partition"
+
+	// Rule30NoStall admits produce while a journal flush hangs.
+	Rule30NoStall Fault = "rule30-no-stall"
 )
 
 // names lists every constant above; a test compares the two.
 var names = []Fault{
 	AckBeforeFlush,
 	Rule04LockInRing,
+	Rule01CutDamage,
+	Rule01NoIdleMarks,
+	Rule03ReuseUndeclared,
+	Rule03TrustStale,
+	Rule03NoMadeMark,
+	Rule05NoIndex,
+	Rule05ReplayTwice,
+	Rule05DamageUnnamed,
+	Rule08CopyForward,
+	Rule09NoShare,
+	Rule12DiscardUnknown,
+	Rule12GoneEarly,
+	Rule25ChunkPerPartition,
+	Rule30NoStall,
 }
 
 // Names returns all faults in the order of their declaration. The caller owns the slice.
