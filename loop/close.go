@@ -134,6 +134,7 @@ func (e *Uring) expire() {
 
 // finish ends everything after Stop.
 func (e *Uring) finish() error {
+	e.readClock() // Stop may have come after a long park
 	e.CloseListeners()
 	e.conns.each(func(c *conn) {
 		if c.state == open {
