@@ -52,6 +52,15 @@ const (
 
 	// Rule30NoStall admits produce while a journal flush hangs.
 	Rule30NoStall Fault = "rule30-no-stall"
+
+	// Rule05NewWithoutManifest takes a data directory that lost its manifest for a new one.
+	Rule05NewWithoutManifest Fault = "rule05-new-without-manifest"
+
+	// Rule05StartNotFirst goes on with a start number that is not on the medium yet.
+	Rule05StartNotFirst Fault = "rule05-start-not-first"
+
+	// Rule27UnlinkWhole unlinks a large file in one step, and everything behind it waits.
+	Rule27UnlinkWhole Fault = "rule27-unlink-whole"
 )
 
 // names lists every constant above; a test compares the two.
@@ -72,6 +81,9 @@ var names = []Fault{
 	Rule12GoneEarly,
 	Rule25ChunkPerPartition,
 	Rule30NoStall,
+	Rule05NewWithoutManifest,
+	Rule05StartNotFirst,
+	Rule27UnlinkWhole,
 }
 
 // Names returns all faults in the order of their declaration. The caller owns the slice.
