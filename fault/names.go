@@ -61,6 +61,39 @@ const (
 
 	// Rule27UnlinkWhole unlinks a large file in one step, and everything behind it waits.
 	Rule27UnlinkWhole Fault = "rule27-unlink-whole"
+
+	// Rule05ForgetProducers leaves the sequences of producers out of what a start recovers.
+	Rule05ForgetProducers Fault = "rule05-forget-producers"
+
+	// Rule07RepeatAtOnce answers a repeated batch before its first copy is durable.
+	Rule07RepeatAtOnce Fault = "rule07-repeat-at-once"
+
+	// Rule07MetaAtOnce applies and answers changes of metadata before they are durable.
+	Rule07MetaAtOnce Fault = "rule07-meta-at-once"
+
+	// Rule12NoTombstone forgets that a topic was deleted, so what is left of it on disk looks like damage.
+	Rule12NoTombstone Fault = "rule12-no-tombstone"
+
+	// Rule13NoCeiling shows offsets before they are durable without a ceiling, so a restart gives them to other records.
+	Rule13NoCeiling Fault = "rule13-no-ceiling"
+
+	// Rule15ApplyAtStage lets readers see records that are staged only.
+	Rule15ApplyAtStage Fault = "rule15-apply-at-stage"
+
+	// Rule15KeepSequences drops staged records and keeps what they did to log end and producers.
+	Rule15KeepSequences Fault = "rule15-keep-sequences"
+
+	// Rule17TrustRecords does not check the record framing of a produced batch.
+	Rule17TrustRecords Fault = "rule17-trust-records"
+
+	// Rule21IgnoreRecordCredit delivers more than one batch beyond a subscription's credit in records.
+	Rule21IgnoreRecordCredit Fault = "rule21-ignore-record-credit"
+
+	// Rule23KeepDirectoryID tells the same directory id for every data directory.
+	Rule23KeepDirectoryID Fault = "rule23-keep-directory-id"
+
+	// Rule31HoldBlocks lets unfinished frames hold a block of 1 MiB each, whatever has arrived of them.
+	Rule31HoldBlocks Fault = "rule31-hold-blocks"
 )
 
 // names lists every constant above; a test compares the two.
@@ -84,6 +117,17 @@ var names = []Fault{
 	Rule05NewWithoutManifest,
 	Rule05StartNotFirst,
 	Rule27UnlinkWhole,
+	Rule05ForgetProducers,
+	Rule07RepeatAtOnce,
+	Rule07MetaAtOnce,
+	Rule12NoTombstone,
+	Rule13NoCeiling,
+	Rule15ApplyAtStage,
+	Rule15KeepSequences,
+	Rule17TrustRecords,
+	Rule21IgnoreRecordCredit,
+	Rule23KeepDirectoryID,
+	Rule31HoldBlocks,
 }
 
 // Names returns all faults in the order of their declaration. The caller owns the slice.
