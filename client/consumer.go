@@ -37,10 +37,18 @@ type cursor struct {
 	partition uint32
 	fetcher   *fetcher
 	next      uint64 // offset to ask for
-	end       uint64 // of UntilEnd
+	end       uint64 // of UntilEnd, 0 without; set before the fetcher starts
 	seeks     int    // grows by Seek: what was asked for before is dropped
 	paused    bool   // after an error or at the end; Seek goes on
 	ended     bool   // the caller has been told
+}
+
+// below is the first offset that is not wanted.
+func (c *cursor) below() uint64 {
+	if c.end == 0 {
+		return ^uint64(0)
+	}
+	return c.end
 }
 
 // run is what a fetcher hands over: records of one partition, or an error of it, or its end.
@@ -95,7 +103,7 @@ func (s *Consumer) locate(ctx context.Context) error {
 	var kind frame.OffsetKind
 	var millis int64
 	switch s.opts.Start.kind {
-	case atStart:
+	case unset, atStart:
 		kind = frame.OffsetStart
 	case atEnd:
 		kind = frame.OffsetEnd
@@ -150,7 +158,7 @@ func (s *Consumer) group() []*fetcher {
 		owner := s.topic.owners[p]
 		f := byOwner[owner]
 		if f == nil {
-			f = &fetcher{c: s, wake: make(chan struct{}, 1)}
+			f = &fetcher{c: s, wake: make(chan struct{}, 1), opener: opener{topic: s.topic, limit: s.opts.MaxDecompressedBytes}}
 			byOwner[owner] = f
 			s.fetchers = append(s.fetchers, f)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/slipringmq/slipring/frame"
 )
 
-// Position is where a consumer begins. The zero value is FromStart.
+// Position is where reading begins. The zero value is FromStart for a Consumer and FromEnd for a Subscription.
 type Position struct {
 	kind   positionKind
 	offset uint64
@@ -16,7 +16,8 @@ type Position struct {
 type positionKind uint8
 
 const (
-	atStart positionKind = iota
+	unset positionKind = iota
+	atStart
 	atEnd
 	atOffset
 	atTime

@@ -21,7 +21,7 @@ type fetcher struct {
 	flight *fetch // for interrupt
 
 	// The goroutine's own.
-	zstd     zstdReader
+	opener   opener
 	failures int
 }
 
@@ -267,13 +267,13 @@ func (f *fetcher) deliver(a *asked) bool {
 	}
 	from, rest := a.from, a.data
 	for len(rest) > 0 {
-		records, next, after, err := f.decode(a.cursor, from, rest)
+		records, next, after, err := f.opener.open(a.cursor.partition, from, a.cursor.below(), rest)
 		if len(records) > 0 && !f.hand(run{cursor: a.cursor, seeks: a.seeks, records: records}) {
 			return false
 		}
 		if err != nil {
 			f.pause(a, next)
-			return f.hand(f.failed(a, err))
+			return f.hand(f.failed(a, f.c.partitionError(a.cursor.partition, corrupt(next, err))))
 		}
 		from, rest = next, after
 	}
@@ -302,39 +302,6 @@ func (f *fetcher) atEnd(a *asked) bool {
 	defer f.c.mu.Unlock()
 	cur := a.cursor
 	return f.c.opts.UntilEnd && cur.paused && cur.seeks == a.seeks && cur.next >= cur.end
-}
-
-// decode takes the first batch off p: its records at or above from and, with UntilEnd, below the end. Nothing in the batch
-// is believed before it is checked.
-func (f *fetcher) decode(cur *cursor, from uint64, p []byte) (records []Record, next uint64, rest []byte, err error) {
-	fault := func(err error) ([]Record, uint64, []byte, error) {
-		return nil, from, nil, f.c.partitionError(cur.partition, &frame.Error{
-			Code: frame.ErrCorrupt, First: from, Last: from, Text: fmt.Sprintf("batch at offset %d: %v", from, err)})
-	}
-	h, body, rest, err := batch.Next(p)
-	if err != nil {
-		return fault(err)
-	}
-	if h.LastOffset() < from {
-		return fault(fmt.Errorf("the broker sent offsets %d to %d", h.BaseOffset, h.LastOffset()))
-	}
-	if tag := batch.PartitionTag(f.c.topic.directory, f.c.topic.id, cur.partition); h.PartitionTag != tag {
-		return fault(errors.New("it belongs to another partition"))
-	}
-	if err := batch.CheckBody(&h, body); err != nil {
-		return fault(err)
-	}
-	if body, err = decompress(h.Codec(), body, f.c.opts.MaxDecompressedBytes, &f.zstd); err != nil {
-		return fault(err)
-	}
-	below := ^uint64(0)
-	if f.c.opts.UntilEnd {
-		below = cur.end
-	}
-	if records, err = decodeRecords(&h, body, cur.partition, from, below); err != nil {
-		return fault(err)
-	}
-	return records, h.NextOffset(), rest, nil
 }
 
 // hand gives a run to the caller, waiting until there is room; false when the consumer was closed.

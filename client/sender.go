@@ -242,6 +242,9 @@ func (s *sender) judgeSequence(b *outgoing, e *Error, now time.Time) {
 		b.fail(s.wrap(e))
 		return
 	}
+	if s.spoilt {
+		return // a batch before it has failed for good; renew decides
+	}
 	for _, earlier := range s.window {
 		if earlier == b {
 			break
@@ -414,7 +417,8 @@ func (s *sender) deadline() (context.Context, context.CancelFunc) {
 }
 
 // transmit sends the waiting batches in order, as far as order allows: nothing overtakes, so a batch waits until whatever
-// was sent after it has come back.
+// was sent after it has come back. After a failure one batch goes first and alone: those behind it would only be refused
+// with it.
 func (s *sender) transmit(now time.Time) {
 	if now.Before(s.retryAt) {
 		return
@@ -432,14 +436,14 @@ func (s *sender) transmit(now time.Time) {
 			return
 		}
 		for _, earlier := range s.window[:i] {
-			if earlier.state == inFlight && earlier.conn != s.conn {
+			if earlier.state == inFlight && (earlier.conn != s.conn || s.failures > 0) {
 				return
 			}
 		}
 		if !b.stamped && !s.stamp(b, now) {
 			return
 		}
-		if !s.sendOne(b) {
+		if !s.sendOne(b) || s.failures > 0 {
 			return
 		}
 	}
