@@ -182,8 +182,8 @@ func TestUringFollowsNoLink(t *testing.T) {
 	}
 }
 
-// A large removal goes in steps, and what comes after it does not wait for the end.
-func TestUringRemovesInSteps(t *testing.T) {
+// RULES 27. A large removal goes in steps, and what comes after it does not wait for the end.
+func TestRule27LargeRemovalInSteps(t *testing.T) {
 	dir := t.TempDir()
 	d := newTestUring(t, dir, UringOptions{})
 	f := createFile(t, d, "big")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+
+	"github.com/slipringmq/slipring/fault"
 )
 
 // Manifest is what a data directory says about itself. It is read before anything else and written whole, aside and
@@ -79,6 +81,9 @@ func BeginStart(dev Device, fresh Manifest) (now, before Manifest, err error) {
 	}
 	now.Start++
 	now.Clean = false
+	if fault.On(fault.Rule05StartNotFirst) {
+		return now, before, nil
+	}
 	return now, before, StoreManifest(dev, now)
 }
 
@@ -138,6 +143,9 @@ func missingManifest(dev Device) error {
 		return fmt.Errorf("disk: list data directory: %w", err)
 	}
 	for _, n := range list.Names {
+		if fault.On(fault.Rule05NewWithoutManifest) {
+			break
+		}
 		if n == "topics" || strings.HasPrefix(n, "shard-") {
 			return fmt.Errorf("%w: manifest is missing, but %s is there; restore the manifest, or choose an empty data.dir", ErrDamaged, n)
 		}

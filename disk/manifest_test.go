@@ -108,8 +108,8 @@ func TestManifestOnAllDevices(t *testing.T) {
 	})
 }
 
-// A directory that lost its manifest is not a new one.
-func TestManifestMissingIsDamage(t *testing.T) {
+// RULES 5. A directory that lost its manifest is not a new one.
+func TestRule05MissingManifestIsDamage(t *testing.T) {
 	for _, path := range []string{"shard-00/journal-0", "topics/1/0/f"} {
 		d := NewSim(SimOptions{Seed: 1})
 		createFile(t, d, path)
@@ -122,8 +122,9 @@ func TestManifestMissingIsDamage(t *testing.T) {
 	}
 }
 
-// Power goes after each completion in turn, many seeds: a manifest is there, and no start number is given out twice.
-func TestManifestSurvivesPowerCuts(t *testing.T) {
+// RULES 5. Power goes after each completion in turn, many seeds: a manifest is there, and no start number is given out
+// twice.
+func TestRule05StartNumbersSurvivePowerCuts(t *testing.T) {
 	for seed := range uint64(2000) {
 		d := NewSim(SimOptions{Seed: seed})
 		given := uint64(0)

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipringmq/slipring/fault"
 )
 
 const (
@@ -155,7 +157,7 @@ func (r *root) remove(path string, m *removal) (bool, error) {
 		m.begun, m.fd = true, -1
 		r.measure(path, m)
 	}
-	if m.at < m.bytes {
+	if m.at < m.bytes && !fault.On(fault.Rule27UnlinkWhole) {
 		step := min(punchBytes, m.bytes-m.at)
 		err := retry(func() error {
 			return unix.Fallocate(m.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, m.at, step)

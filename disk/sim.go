@@ -38,6 +38,7 @@ type Sim struct {
 	events uint64 // completions so far
 	cut    uint64 // completions after which the power goes; ^0: never
 	off    bool
+	gone   bool  // Crash, Kill or Release took the medium away
 	used   int64 // bytes of allocated pages
 }
 
@@ -230,7 +231,7 @@ func (s *Sim) apply(op *Op) error {
 		if op.Size > simFileBytes {
 			return syscall.EFBIG
 		}
-		file.truncate(s.opt.Pages, op.Size)
+		s.used -= file.truncate(s.opt.Pages, op.Size)
 	case OpStat:
 		op.Size = file.size
 	case OpClose:

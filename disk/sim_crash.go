@@ -5,6 +5,7 @@ import "slices"
 // Crash is a power cut and what the medium holds after it, on a device with the next seed. Ops in flight may have
 // landed in any part; their Done is never called. s is dead: its memory went to the new device.
 func (s *Sim) Crash() *Sim {
+	s.mustLive()
 	s.land(true)
 	chance := []int{0, 64, 128, 192, 256}[s.below(5)] // of a doubtful sector or name to have made it
 	for _, f := range s.nodes {
@@ -17,8 +18,47 @@ func (s *Sim) Crash() *Sim {
 // Kill is the end of the process without a power cut: what was completed is there, though still not durable; each op in
 // flight is done whole or not at all.
 func (s *Sim) Kill() *Sim {
+	s.mustLive()
 	s.land(false)
 	return s.successor()
+}
+
+// Fork copies an idle device, medium, open files and seed, so that two starts can be compared on the same bytes.
+func (s *Sim) Fork() *Sim {
+	s.mustLive()
+	if s.InFlight() > 0 {
+		panic("disk: fork of a simulated device with ops in flight")
+	}
+	twin := *s
+	rng := *s.rng
+	twin.rng, twin.names = &rng, newSimNames()
+	twin.queue, twin.flying, twin.faults = opQueue{}, nil, slices.Clone(s.faults)
+	copies := make(map[*simFile]*simFile, len(s.nodes))
+	twin.nodes = make([]*simFile, len(s.nodes))
+	for i, f := range s.nodes {
+		twin.nodes[i] = f.copy(s.opt.Pages)
+		copies[f] = twin.nodes[i]
+	}
+	for p, f := range s.names.seen {
+		twin.names.seen[p] = copies[f]
+	}
+	for p, f := range s.names.durable {
+		twin.names.durable[p] = copies[f]
+	}
+	for _, c := range s.names.pending {
+		twin.names.pending = append(twin.names.pending, nameChange{copies[c.file], c.from, c.to})
+	}
+	twin.open = slices.Clone(s.open)
+	for i := range twin.open {
+		twin.open[i].file = copies[twin.open[i].file]
+	}
+	return &twin
+}
+
+func (s *Sim) mustLive() {
+	if s.gone {
+		panic("disk: this simulated device has ended; its medium is in the one that Crash or Kill returned")
+	}
 }
 
 // Release ends the device and gives its memory to SimOptions.Pages.
@@ -26,8 +66,8 @@ func (s *Sim) Release() {
 	for _, f := range s.nodes {
 		f.release(s.opt.Pages)
 	}
-	s.nodes, s.flying, s.open, s.off = nil, nil, nil, true
-	s.queue = opQueue{}
+	s.nodes, s.flying, s.open, s.off, s.gone = nil, nil, nil, true, true
+	s.names, s.queue = newSimNames(), opQueue{}
 }
 
 // land lets each op that the device may have begun take effect, wholly or, when torn, in part.
@@ -74,7 +114,7 @@ func (s *Sim) settle(f *simFile, chance int) {
 	for i := range f.pages {
 		p := &f.pages[i]
 		p.dirty = false
-		if len(p.old) == 0 {
+		if len(p.old) == 0 { // what a read sees is what is there
 			continue
 		}
 		for at := 0; at < pageBytes; at += sectorBytes {
@@ -91,6 +131,7 @@ func (s *Sim) settle(f *simFile, chance int) {
 			p.cur = overwrite(s.opt.Pages, p.cur, at, v[at:at+sectorBytes])
 		}
 		p.forget(s.opt.Pages)
+		p.allocated = p.allocated || p.cur != nil
 	}
 	f.dirty = f.dirty[:0]
 	if f.size != f.durable && !s.coin(chance) {
@@ -154,11 +195,15 @@ func (s *Sim) keepParents() {
 func (s *Sim) successor() *Sim {
 	next := NewSim(s.opt)
 	next.rng.Seed(s.rng.Uint64(), s.rng.Uint64())
-	next.nodes, next.names, next.used = s.nodes, s.names, s.used
+	next.nodes, next.names = s.nodes, s.names
 	next.trace, next.now = s.trace, s.now
 	next.trace.mix(s.rng.Uint64())
 	next.collect()
-	s.nodes, s.names, s.flying, s.open, s.off = nil, newSimNames(), nil, nil, true
+	next.used = 0
+	for _, f := range next.nodes {
+		next.used += f.space()
+	}
+	s.nodes, s.names, s.flying, s.open, s.off, s.gone = nil, newSimNames(), nil, nil, true, true
 	s.queue, s.cut = opQueue{}, 0
 	return next
 }

@@ -1,5 +1,7 @@
 package disk
 
+import "slices"
+
 const (
 	pageBytes   = 4096
 	sectorBytes = 512 // what a disk writes whole
@@ -131,15 +133,21 @@ func (f *simFile) giveUp() {
 	f.dirty = f.dirty[:0]
 }
 
-// truncate sets the size; both it and the zeros behind it can be taken back by a crash until the next sync.
-func (f *simFile) truncate(mem *SimPages, size int64) {
+// truncate sets the size; both it and the zeros behind it can be taken back by a crash until the next sync. It returns
+// the bytes of space that came free.
+func (f *simFile) truncate(mem *SimPages, size int64) (freed int64) {
 	for i := range f.pages {
 		from := int64(i) * pageBytes
+		if from >= size && f.pages[i].allocated {
+			f.pages[i].allocated = false
+			freed += pageBytes
+		}
 		if in := max(size-from, 0); in < pageBytes && f.pages[i].cur != nil {
 			f.writePage(mem, i, int(in), zeroPage[in:], false, nil)
 		}
 	}
 	f.size = size
+	return freed
 }
 
 func (f *simFile) allocate(pos Position, size int64) {
@@ -164,16 +172,39 @@ func (f *simFile) missing(pos Position, size int64) int64 {
 
 // release gives all memory back and returns the bytes that were allocated.
 func (f *simFile) release(mem *SimPages) int64 {
+	n := f.space()
+	for i := range f.pages {
+		f.pages[i].forget(mem)
+		mem.put(f.pages[i].cur)
+	}
+	f.pages, f.dirty, f.size, f.durable = nil, nil, 0, 0
+	return n
+}
+
+// copy is f with memory of its own.
+func (f *simFile) copy(mem *SimPages) *simFile {
+	c := *f
+	c.dirty = slices.Clone(f.dirty)
+	c.pages = slices.Clone(f.pages)
+	for i := range c.pages {
+		p := &c.pages[i]
+		p.cur = copyPage(mem, p.cur)
+		p.old = slices.Clone(p.old)
+		for v := range p.old {
+			p.old[v] = copyPage(mem, p.old[v])
+		}
+	}
+	return &c
+}
+
+// space is what f takes on the medium, bytes.
+func (f *simFile) space() int64 {
 	n := int64(0)
 	for i := range f.pages {
-		p := &f.pages[i]
-		p.forget(mem)
-		mem.put(p.cur)
-		if p.allocated {
+		if f.pages[i].allocated {
 			n += pageBytes
 		}
 	}
-	f.pages, f.dirty, f.size, f.durable = nil, nil, 0, 0
 	return n
 }
 

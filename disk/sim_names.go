@@ -147,7 +147,7 @@ func (s *Sim) create(op *Op) error {
 // remove punches the file out and drops its name. A crash may bring back the name, with or without the bytes.
 func (s *Sim) remove(f *simFile, path string) {
 	size := f.size
-	f.truncate(s.opt.Pages, 0)
+	s.used -= f.truncate(s.opt.Pages, 0)
 	f.size = size
 	s.names.change(nameChange{file: f, from: path})
 }

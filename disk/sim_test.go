@@ -267,6 +267,49 @@ func TestSimKillKeepsCompletedWrites(t *testing.T) {
 	}
 }
 
+// Two forks of one medium go the same way, and neither sees the other.
+func TestSimForksAreEqualAndApart(t *testing.T) {
+	s := NewSim(SimOptions{Seed: 5})
+	f := createFile(t, s, "d/f")
+	must(t, s, Op{Kind: OpWrite, File: f, Data: [][]byte{aligned(8192, 1)}})
+	must(t, s, Op{Kind: OpCreate, Path: "d/g"})
+	a, b := s.Fork(), s.Fork()
+	for _, d := range []*Sim{a, b} {
+		must(t, d, Op{Kind: OpWrite, File: f, Data: [][]byte{aligned(4096, 2)}})
+	}
+	if got := s.Peek("d/f"); got[0] != 1 {
+		t.Error("a write to a fork is seen outside")
+	}
+	a, b = a.Crash(), b.Crash()
+	if a.Hash() != b.Hash() || !slices.Equal(a.Paths(), b.Paths()) || !bytes.Equal(a.Peek("d/f"), b.Peek("d/f")) {
+		t.Error("forks differ after the same ops and a cut")
+	}
+	if a.Hash() == s.Hash() {
+		t.Error("the hash does not see what a fork did")
+	}
+}
+
+// Space comes back with a truncate and a remove, and is counted anew after a cut.
+func TestSimSpaceComesBack(t *testing.T) {
+	s := NewSim(SimOptions{Seed: 5, Capacity: 64 << 10})
+	for range 5 {
+		f := createFile(t, s, "f")
+		must(t, s, Op{Kind: OpWrite, File: f, Data: [][]byte{aligned(64<<10, 1)}, Sync: true})
+		if op := run(t, s, Op{Kind: OpWrite, File: f, Pos: 64 << 10, Data: [][]byte{aligned(4096, 1)}}); !errors.Is(op.Err, syscall.ENOSPC) {
+			t.Fatalf("a full disk took more: %v", op.Err)
+		}
+		must(t, s, Op{Kind: OpTruncate, File: f, Size: 4096})
+		must(t, s, Op{Kind: OpAllocate, File: f, Size: 64 << 10})
+		must(t, s, Op{Kind: OpClose, File: f})
+		must(t, s, Op{Kind: OpRemove, Path: "f"})
+		must(t, s, Op{Kind: OpSyncDir})
+		s = s.Crash()
+		if s.used != 0 {
+			t.Fatalf("%d bytes in use on an empty disk", s.used)
+		}
+	}
+}
+
 // BenchmarkSimRun: 8 zero-written files of 64 KiB, 64 sync writes of 4 KiB, a power cut. It bounds a crash-sim round.
 func BenchmarkSimRun(b *testing.B) {
 	var pages SimPages
