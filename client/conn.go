@@ -20,6 +20,7 @@ type conn struct {
 	out    *outstream
 	hello  frame.HelloReply
 	window window
+	parts  sync.Mutex    // held while the parts of a request are queued
 	silent time.Duration // a broker that owes replies and says nothing for so long is taken for dead
 
 	mu        sync.Mutex
@@ -178,6 +179,10 @@ func (c *conn) send(cmd frame.Command, id uint64, m encoder) {
 func (c *conn) sendBatch(id uint64, p frame.Produce, ref *buffer, written func()) {
 	rest := p.Batch
 	p.Batch = nil
+	if len(rest) > frame.MaxPayload-frame.ProduceFixedBytes {
+		c.parts.Lock() // a broker bounds how many requests may be half sent: here it is one
+		defer c.parts.Unlock()
+	}
 	var scratch [frame.ProduceFixedBytes]byte
 	head := p.Append(scratch[:0])
 	for {

@@ -539,10 +539,7 @@ func (f *fake) read(m frame.Fetch) (chunks []frame.FetchChunk, bytes int, change
 		default:
 			ch.LogStart, ch.HighWatermark = p.start, p.next
 			for _, b := range p.batches {
-				h, err := batch.ParseHeader(b)
-				if err != nil {
-					f.t.Error(err)
-				}
+				h, _ := batch.ParseHeader(b) // a test may have damaged it
 				if h.LastOffset() < q.Offset {
 					continue
 				}

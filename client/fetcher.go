@@ -237,7 +237,7 @@ func (f *fetcher) advance(a *asked, emptyReply bool) {
 		return
 	}
 	if a.code != 0 && !retriableCode(a.code) {
-		cur.paused = true
+		cur.next, cur.paused = next, true
 		return
 	}
 	// Nothing at all came although the partition is readable further: offsets up to there were never used, as happens after
@@ -258,13 +258,6 @@ func retriableCode(c frame.ErrorCode) bool {
 
 // deliver decodes what came for one partition and hands it to the caller; false when the consumer was closed.
 func (f *fetcher) deliver(a *asked) bool {
-	if a.code != 0 && !retriableCode(a.code) {
-		e := &frame.Error{Code: a.code, First: a.first, Last: a.last}
-		if a.code == frame.ErrOffsetOutOfRange {
-			e.Text = fmt.Sprintf("offset %d is not in the log", a.from)
-		}
-		return f.hand(f.failed(a, f.c.partitionError(a.cursor.partition, e)))
-	}
 	from, rest := a.from, a.data
 	for len(rest) > 0 {
 		records, next, after, err := f.opener.open(a.cursor.partition, from, a.cursor.below(), rest)
@@ -276,6 +269,13 @@ func (f *fetcher) deliver(a *asked) bool {
 			return f.hand(f.failed(a, f.c.partitionError(a.cursor.partition, corrupt(next, err))))
 		}
 		from, rest = next, after
+	}
+	if a.code != 0 && !retriableCode(a.code) {
+		e := &frame.Error{Code: a.code, First: a.first, Last: a.last}
+		if a.code == frame.ErrOffsetOutOfRange {
+			e.Text = fmt.Sprintf("offset %d is not in the log", from)
+		}
+		return f.hand(f.failed(a, f.c.partitionError(a.cursor.partition, e)))
 	}
 	if f.atEnd(a) {
 		return f.hand(run{cursor: a.cursor, seeks: a.seeks, end: true})

@@ -13,6 +13,7 @@ type strand struct {
 	s         *Subscription
 	partition uint32 // or frame.AllPartitions
 	start     frame.SubscribeStart
+	first     uint64 // records below are not wanted
 	next      uint64 // offset that follows what was queued; the reader goroutine's while a session lasts
 	failures  int
 }

@@ -120,7 +120,7 @@ func (s *Subscription) strands() ([]*strand, error) {
 		if int(p) >= len(s.topic.owners) {
 			return nil, &Error{Code: frame.ErrUnknownPartition, Text: fmt.Sprintf("partition %d; the topic has %d, from 0", p, len(s.topic.owners))}
 		}
-		all = append(all, &strand{s: s, partition: p, start: start, next: s.opts.Start.offset})
+		all = append(all, &strand{s: s, partition: p, start: start, first: s.opts.Start.offset, next: s.opts.Start.offset})
 	}
 	return all, nil
 }
@@ -173,7 +173,7 @@ func (s *Subscription) openNext() error {
 	one := d.data[:n]
 	d.data = d.data[n:]
 	d.session.giveBack(int64(h.Count), int64(n))
-	records, _, _, err := s.opener.open(d.partition, 0, ^uint64(0), one)
+	records, _, _, err := s.opener.open(d.partition, d.strand.first, ^uint64(0), one)
 	if err != nil {
 		return fromFrame(fmt.Sprintf("subscribe %s/%d", s.topic.name, d.partition), corrupt(h.BaseOffset, err))
 	}
