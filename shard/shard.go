@@ -106,7 +106,7 @@ func (s *Shard) Open(dev disk.Device, pool *block.Pool) (*disk.Report, error) {
 	if err := s.resume(dev, report.Clean || report.Fresh); err != nil {
 		return report, err
 	}
-	s.dropDeleted()
+	s.countGraves()
 	s.state = serving
 	return report, nil
 }

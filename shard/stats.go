@@ -27,5 +27,5 @@ func (s *Shard) Stats() Stats {
 	return st
 }
 
-// DiskStats tells the same of the store below.
-func (s *Shard) DiskStats() disk.Stats { return s.store.Stats() }
+// Store is the disk's side of the shard, for its counters; nil before Open.
+func (s *Shard) Store() *disk.Store { return s.store }

@@ -167,16 +167,19 @@ func (s *Shard) drop(p *partition) {
 	}
 }
 
-// dropDeleted goes on, after a start, with deletions that the last one did not finish.
-func (s *Shard) dropDeleted() {
+// countGraves counts, after a start, the partitions of deleted topics that disk still knows; it goes on to remove them and
+// says Gone. A tombstone without any has no more use.
+func (s *Shard) countGraves() {
 	for i := range s.topics.tombs {
 		t := &s.topics.tombs[i]
+		t.left = 0
 		for n := range t.count {
-			if l := s.store.Log(disk.Key{Topic: t.id, Partition: n}); l != nil {
-				if _, err := l.Drop(s.cfg.Start); err != nil {
-					s.report("warn", "dropping a deleted partition waits for the next start", "topic", t.id, "partition", n, "error", err)
-				}
+			if s.store.Log(disk.Key{Topic: t.id, Partition: n}) != nil {
+				t.left++
 			}
+		}
+		if t.left == 0 {
+			s.meta.forget = append(s.meta.forget, t.id)
 		}
 	}
 }
