@@ -17,6 +17,18 @@ const (
 	// Rule01NoIdleMarks writes no empty group after the last one, so nothing says that it was flushed.
 	Rule01NoIdleMarks Fault = "rule01-no-idle-marks"
 
+	// Rule02DataFirst stages the reference to a direct batch while its data is still on the way to the segment.
+	Rule02DataFirst Fault = "rule02-data-first"
+
+	// Rule02HoldLater lets later appends of a partition pass a direct batch that has not landed.
+	Rule02HoldLater Fault = "rule02-hold-later"
+
+	// Rule02WholeBlocks leaves the end of a direct batch, less than a block, to nobody.
+	Rule02WholeBlocks Fault = "rule02-whole-blocks"
+
+	// Rule02NoCopy writes a direct batch from the memory it arrived in, at whatever phase that has.
+	Rule02NoCopy Fault = "rule02-no-copy"
+
 	// Rule03ReuseUndeclared overwrites a journal file before the mark that declares its generation dead is flushed.
 	Rule03ReuseUndeclared Fault = "rule03-reuse-undeclared"
 
@@ -38,8 +50,20 @@ const (
 	// Rule08CopyForward copies every small tail forward at each checkpoint instead of padding and placing it.
 	Rule08CopyForward Fault = "rule08-copy-forward"
 
+	// Rule08HandOutPadding takes the zeros between two batches for bytes of the log.
+	Rule08HandOutPadding Fault = "rule08-hand-out-padding"
+
+	// Rule08KeepTails keeps the last block of each tail in memory instead of padding it out.
+	Rule08KeepTails Fault = "rule08-keep-tails"
+
 	// Rule09NoShare lets produce fill the whole journal ring.
 	Rule09NoShare Fault = "rule09-no-share"
+
+	// Rule12UnlinkEarly removes segments before the log start that frees them is durable.
+	Rule12UnlinkEarly Fault = "rule12-unlink-early"
+
+	// Rule12IgnoreTrims does not apply log starts at replay: what had expired comes back.
+	Rule12IgnoreTrims Fault = "rule12-ignore-trims"
 
 	// Rule12DiscardUnknown takes an id without topic and without tombstone for a deleted one.
 	Rule12DiscardUnknown Fault = "rule12-discard-unknown"
@@ -83,6 +107,12 @@ const (
 	// Rule15KeepSequences drops staged records and keeps what they did to log end and producers.
 	Rule15KeepSequences Fault = "rule15-keep-sequences"
 
+	// Rule16SameSegment goes on in the same segment file after an unclean start.
+	Rule16SameSegment Fault = "rule16-same-segment"
+
+	// Rule16ScanForEnd takes whatever checks behind the last durable batch of a segment for a part of the log.
+	Rule16ScanForEnd Fault = "rule16-scan-for-end"
+
 	// Rule17TrustRecords does not check the record framing of a produced batch.
 	Rule17TrustRecords Fault = "rule17-trust-records"
 
@@ -102,6 +132,10 @@ var names = []Fault{
 	Rule04LockInRing,
 	Rule01CutDamage,
 	Rule01NoIdleMarks,
+	Rule02DataFirst,
+	Rule02HoldLater,
+	Rule02WholeBlocks,
+	Rule02NoCopy,
 	Rule03ReuseUndeclared,
 	Rule03TrustStale,
 	Rule03NoMadeMark,
@@ -109,7 +143,11 @@ var names = []Fault{
 	Rule05ReplayTwice,
 	Rule05DamageUnnamed,
 	Rule08CopyForward,
+	Rule08HandOutPadding,
+	Rule08KeepTails,
 	Rule09NoShare,
+	Rule12UnlinkEarly,
+	Rule12IgnoreTrims,
 	Rule12DiscardUnknown,
 	Rule12GoneEarly,
 	Rule25ChunkPerPartition,
@@ -124,6 +162,8 @@ var names = []Fault{
 	Rule13NoCeiling,
 	Rule15ApplyAtStage,
 	Rule15KeepSequences,
+	Rule16SameSegment,
+	Rule16ScanForEnd,
 	Rule17TrustRecords,
 	Rule21IgnoreRecordCredit,
 	Rule23KeepDirectoryID,

@@ -1,0 +1,81 @@
+package disk
+
+import "github.com/slipringmq/slipring/frame/batch"
+
+// scanNext looks for the end of the first segment outside the journal whose end no snapshot names; false: there is none.
+// Only such segments are ever scanned for their end, from their last durable length on, every body checked (R13, R16).
+func (l *Log) scanNext(done func(error)) bool {
+	for i, g := range l.segments {
+		if g.scan {
+			l.scanEnd(i, g, done)
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Log) scanEnd(i int, g *segment, done func(error)) {
+	g.scan = false
+	mem := l.share.memory(pieceBytes)
+	if mem == nil {
+		done(ErrBusy)
+		return
+	}
+	g.reads++
+	s := &scan{
+		segment: g, limit: maxSegmentBytes, mem: mem, every: l.indexEvery(), bodies: true,
+		begin: true, from: alignUp(g.length), end: g.length, next: g.end, epoch: g.epoch >> 8, maxTime: g.maxTime,
+	}
+	s.done = func(err error) {
+		mem.Release()
+		g.reads--
+		l.scanned(i, s, err, done)
+	}
+	s.start()
+}
+
+// scanned takes the end found, once what was found is on stable media: the file may hold more than was ever flushed.
+func (l *Log) scanned(i int, s *scan, err error, done func(error)) {
+	g := s.segment
+	finish := func(err error) {
+		g.closed, g.index.complete = true, false
+		if err == nil || g.end > g.first {
+			l.logEnd = max(l.logEnd, g.end)
+			l.durableEnd = l.logEnd
+		}
+		if !l.scanNext(done) {
+			l.settled(done)
+		}
+	}
+	if err != nil || s.next <= g.end {
+		if err != nil && g.placed > 0 {
+			l.damaged(g.first, g.end, err)
+		}
+		finish(err)
+		return
+	}
+	if g.end == g.first && len(s.entries) > 0 {
+		g.first = s.entries[0].offset
+	}
+	sync := &Op{Kind: OpSync, Class: ClassTail, File: g.file.handle, Done: func(op *Op) {
+		g.release()
+		if op.Err != nil {
+			l.damaged(g.end, s.next, op.Err)
+			finish(op.Err)
+			return
+		}
+		g.end, g.length, g.maxTime = s.next, s.end, s.maxTime
+		g.placed = alignUp(g.length)
+		g.refilled = g.placed
+		finish(nil)
+	}}
+	g.file.users++
+	l.share.dev.Submit(sync)
+}
+
+// damaged tells the store of records that are lost; the log is fenced, and what lies below is served.
+func (l *Log) damaged(from, to batch.Offset, err error) {
+	if r := l.s.recovering; r != nil && l.member.replay != nil {
+		r.damageAt(l.member.replay, Damage{Key: l.key, Cause: CauseSegment, Index: l.durableIndex, From: from, To: to, Err: err})
+	}
+}

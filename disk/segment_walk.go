@@ -1,0 +1,105 @@
+package disk
+
+import (
+	"errors"
+
+	"github.com/slipringmq/slipring/frame/batch"
+)
+
+// walker goes over the batches in one piece of a segment and believes nothing: header CRC, partition tag, epoch and the
+// order of offsets must fit. Padding is skipped and never handed out.
+type walker struct {
+	tag   uint32
+	epoch uint64       // no batch may have a lower one than its predecessor
+	next  batch.Offset // least base offset of the next batch; gaps are legal forward only
+	limit Position     // no batch ends behind it
+	pos   Position     // of p[0], a multiple of 4096 or of where a batch starts
+	p     []byte
+	at    int // of the next batch in p
+}
+
+// walked says what walker.step found.
+type walked uint8
+
+const (
+	walkBatch   walked = iota // a header that fits is at w.at
+	walkEnd                   // the limit is reached
+	walkMore                  // the next header lies, in part or whole, behind this piece: go on at w.position()
+	walkDamaged               // neither batch nor padding
+)
+
+var (
+	errHeader   = errors.New("neither a batch header nor padding")
+	errTag      = errors.New("a batch of another partition")
+	errSequence = errors.New("offsets or epochs go backwards")
+	errOverrun  = errors.New("a batch longer than its segment")
+	errBody     = errors.New("body CRC does not match")
+	errEnd      = errors.New("the file ends early")
+	errNoFile   = errors.New("the file is missing")
+)
+
+// position is where the walk stands in the segment.
+func (w *walker) position() Position { return w.pos + Position(w.at) }
+
+// step finds the next batch without going past it. err is the reason for walkDamaged.
+func (w *walker) step() (h batch.Header, found walked, err error) {
+	for w.position() < w.limit {
+		if w.at >= len(w.p) {
+			return h, walkMore, nil
+		}
+		rest := w.p[w.at:]
+		if len(rest) >= batch.HeaderBytes {
+			if h, err = batch.ParseHeader(rest); err == nil {
+				return w.check(h)
+			}
+		}
+		// The CRC of a header may begin with zeros: only a whole header can be told from padding.
+		if len(rest) < batch.HeaderBytes && w.position()+batch.HeaderBytes <= w.limit {
+			return h, walkMore, nil
+		}
+		toBlock := int(alignUp(w.position()) - w.position())
+		if toBlock == 0 || !zeros(rest[:min(toBlock, len(rest))]) {
+			return h, walkDamaged, errHeader
+		}
+		w.at += toBlock
+	}
+	return h, walkEnd, nil
+}
+
+func (w *walker) check(h batch.Header) (batch.Header, walked, error) {
+	switch {
+	case h.PartitionTag != w.tag:
+		return h, walkDamaged, errTag
+	case batch.Offset(h.BaseOffset) < w.next || h.Epoch < w.epoch:
+		return h, walkDamaged, errSequence
+	case w.position()+Position(h.TotalBytes()) > w.limit:
+		return h, walkDamaged, errOverrun
+	}
+	return h, walkBatch, nil
+}
+
+// pass goes behind the batch that step found; w.at may then lie behind the piece.
+func (w *walker) pass(h *batch.Header) {
+	w.at += int(h.TotalBytes())
+	w.next, w.epoch = batch.Offset(h.NextOffset()), h.Epoch
+}
+
+// whole says whether the batch at w.at lies in the piece.
+func (w *walker) whole(h *batch.Header) bool { return w.at+int(h.TotalBytes()) <= len(w.p) }
+
+// bodyFits checks the body CRC of a batch that is whole.
+func (w *walker) bodyFits(h *batch.Header) bool {
+	body := w.p[w.at+batch.HeaderBytes : w.at+int(h.TotalBytes())]
+	return batch.CheckBody(h, body) == nil
+}
+
+func zeros(p []byte) bool {
+	for len(p) > 0 {
+		n := min(len(p), len(zeroPage))
+		if string(p[:n]) != string(zeroPage[:n]) {
+			return false
+		}
+		p = p[n:]
+	}
+	return true
+}
