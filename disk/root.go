@@ -85,6 +85,17 @@ func (r *root) within(path string, fn func(dir int, name string) error) error {
 
 // create makes a new file and, durably, the directories above it.
 func (r *root) create(path string) (int, error) {
+	fd, err := r.createOnce(path)
+	if errors.Is(err, unix.ENOENT) { // another shard has removed a directory that we know as made
+		for dir := parent(path); dir != ""; dir = parent(dir) {
+			delete(r.durable, dir)
+		}
+		fd, err = r.createOnce(path)
+	}
+	return fd, err
+}
+
+func (r *root) createOnce(path string) (int, error) {
 	if err := r.makeDirectories(parent(path)); err != nil {
 		return -1, err
 	}

@@ -43,9 +43,22 @@ func (n *simNames) change(c nameChange) {
 	n.pending = append(n.pending, c)
 }
 
-// isDir says whether path is a directory now; "" is the data directory.
-func (n *simNames) isDir(path string) bool {
-	return path == "" || n.seen[path] != nil && n.seen[path].dir
+// find looks path up as the kernel does; nil without an error is the data directory.
+func (n *simNames) find(path string) (*simFile, error) {
+	if path == "" {
+		return nil, nil
+	}
+	up, err := n.find(parent(path))
+	switch f := n.seen[path]; {
+	case err != nil:
+		return nil, err
+	case up != nil && !up.dir:
+		return nil, syscall.ENOTDIR
+	case f == nil:
+		return nil, syscall.ENOENT
+	default:
+		return f, nil
+	}
 }
 
 // list returns the sorted names in a directory.
@@ -78,39 +91,42 @@ func (n *simNames) sync(dir string) {
 
 func (s *Sim) applyNames(op *Op) error {
 	n := &s.names
-	file := n.seen[op.Path]
-	switch op.Kind {
-	case OpCreate:
+	if op.Kind == OpCreate {
 		return s.create(op)
-	case OpList:
-		op.Names = n.list(op.Path, op.Names[:0])
+	}
+	file, err := n.find(op.Path)
+	switch {
+	case op.Kind == OpList && err == syscall.ENOENT:
 		return nil
-	case OpSyncDir:
-		if !n.isDir(op.Path) {
-			return syscall.ENOENT
+	case err != nil:
+		return err
+	}
+	isDir := file == nil || file.dir
+	switch op.Kind {
+	case OpList, OpSyncDir:
+		if !isDir {
+			return syscall.ENOTDIR
+		}
+		if op.Kind == OpList {
+			op.Names = n.list(op.Path, op.Names[:0])
+			return nil
 		}
 		n.sync(op.Path)
 		s.collect()
-		return nil
-	}
-	if file == nil {
-		return syscall.ENOENT
-	}
-	switch op.Kind {
 	case OpOpen:
-		if file.dir {
+		if isDir {
 			return syscall.EISDIR
 		}
 		op.File = s.handle(file, op.Path)
 	case OpRename:
-		if old := n.seen[op.NewPath]; old != nil && old.dir != file.dir || file.dir {
-			return syscall.EISDIR
+		if old := n.seen[op.NewPath]; isDir || old != nil && old.dir {
+			return syscall.EISDIR // of no use to anybody, so not simulated
 		}
 		if op.Path != op.NewPath {
 			n.change(nameChange{file: file, from: op.Path, to: op.NewPath})
 		}
 	case OpRemove:
-		if file.dir && len(n.list(op.Path, nil)) > 0 {
+		if isDir && len(n.list(op.Path, nil)) > 0 {
 			return syscall.ENOTEMPTY
 		}
 		s.remove(file, op.Path)
