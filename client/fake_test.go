@@ -430,12 +430,16 @@ func (c *fakeConn) describe(id uint64, name string) {
 // produce joins the parts of a request and stores the batch by the rules of sequences.
 func (c *fakeConn) produce(h frame.Header, payload []byte) {
 	f := c.f
+	c.mu.Lock()
 	whole := append(c.partial[h.RequestID], payload...)
+	delete(c.partial, h.RequestID)
 	if h.More() {
 		c.partial[h.RequestID] = whole
+	}
+	c.mu.Unlock()
+	if h.More() {
 		return
 	}
-	delete(c.partial, h.RequestID)
 	var m frame.Produce
 	if err := m.Decode(whole); err != nil {
 		f.t.Errorf("bad PRODUCE: %v", err)

@@ -499,7 +499,7 @@ func (s *sender) stamp(b *outgoing, now time.Time) bool {
 
 // sendOne queues a batch on the connection; false when its window is full or it has just died.
 func (s *sender) sendOne(b *outgoing) bool {
-	bytes := len(b.buf.b)
+	bytes := len(b.buf.b) + frame.ProduceFixedBytes + frame.HeaderBytes
 	if !s.conn.window.take(bytes, s.wake) {
 		return false
 	}
