@@ -22,6 +22,7 @@ type fileMaker struct {
 	zeros   []byte
 	mem     *block.Block
 	err     error // of the last attempt
+	now     int64 // of the last step
 	retryAt int64
 	next    func(*fileMaker) // what the op's completion leads to
 }
@@ -64,7 +65,7 @@ func (f *fileMaker) step(nowNanos int64) {
 	if g == 0 || f.j.at+f.j.perFile/2 < g*f.j.perFile {
 		return
 	}
-	f.retryAt = nowNanos + makeRetryNanos
+	f.now = nowNanos
 	f.begin(g)
 }
 
@@ -147,7 +148,7 @@ func (f *fileMaker) end(err error) {
 		}
 		return
 	}
-	f.err = fmt.Errorf("disk: %s/journal-%d: %w", f.dir, n, err)
+	f.err, f.retryAt = fmt.Errorf("disk: %s/journal-%d: %w", f.dir, n, err), f.now+makeRetryNanos
 	if f.op.File == 0 {
 		f.busy = false
 		return

@@ -73,7 +73,8 @@ func (r *recovery) run() error {
 }
 
 // openFiles opens what exists, and makes what a killed process wrote durable before anything is believed: replay
-// accepts entries on whose durability the next acknowledgement builds.
+// accepts entries on whose durability the next acknowledgement builds, and a state log that was just renamed must not
+// lose its name again after this start has written to it.
 func (r *recovery) openFiles() error {
 	s := r.s
 	list, err := do(s.dev, Op{Kind: OpList, Path: shardDir(s.cfg.Shard)})
@@ -83,6 +84,11 @@ func (r *recovery) openFiles() error {
 	r.found = make(map[string]bool)
 	for _, name := range list.Names {
 		r.found[name] = true
+	}
+	if len(r.found) > 0 {
+		if _, err := do(s.dev, Op{Kind: OpSyncDir, Path: shardDir(s.cfg.Shard)}); err != nil {
+			return fmt.Errorf("disk: %s: sync: %w", shardDir(s.cfg.Shard), err)
+		}
 	}
 	for n := range s.journal.files {
 		if !r.found[fmt.Sprintf("journal-%d", n)] {

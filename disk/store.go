@@ -191,6 +191,9 @@ func (s *Store) fail() {
 // Cost: no allocation; a few loads when there is nothing to do.
 func (s *Store) EndTurn(monoNanos int64) (wakeAt int64) {
 	s.now = monoNanos
+	if s.closing.phase >= closeFiles {
+		return s.logs.endTurn(monoNanos)
+	}
 	wakeAt = s.logs.endTurn(monoNanos)
 	if s.journal.failed != nil {
 		s.closing.step(s)

@@ -31,7 +31,7 @@ func (s *Store) Close(done func(error)) {
 }
 
 func (c *closing) step(s *Store) {
-	if !c.begun {
+	if !c.begun || c.phase == closed {
 		return
 	}
 	switch c.phase {
@@ -88,7 +88,7 @@ func (c *closing) unclean(s *Store) {
 // behind says whether a log has entries that no snapshot covers.
 func (s *Store) behind() bool {
 	for _, l := range s.order {
-		if l.member.firstGen != 0 && l.fenced == nil {
+		if (l.member.firstGen != 0 || l.unsaved) && l.fenced == nil {
 			return true
 		}
 	}
@@ -109,10 +109,10 @@ func (c *closing) say(s *Store) {
 	}
 }
 
-// closeFiles closes the journal's files and the state log, one by one, and ends.
+// closeFiles closes the segments, then the journal's files and the state log, one by one, and ends.
 func (c *closing) closeFiles(s *Store) {
 	c.phase = closeFiles
-	c.fileClosed(s)
+	s.logs.close(func() { c.fileClosed(s) })
 }
 
 func (c *closing) fileClosed(s *Store) {
