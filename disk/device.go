@@ -25,7 +25,8 @@ const (
 	OpTruncate        // set the size of File to Size
 )
 
-// Class orders the device's queue: journal before direct before tails before cold reads.
+// Class orders what waits in the device for a place: journal before direct before tails before cold reads. Ops that
+// find a place at once reach the kernel in the order of Submit.
 type Class uint8
 
 const (

@@ -33,6 +33,13 @@ type simFile struct {
 // SimPages is a free list of page memory. One thread.
 type SimPages struct{ free []*simBytes }
 
+// Reserve makes at least n pages ready, so that the next n cost no allocation.
+func (p *SimPages) Reserve(n int) {
+	for len(p.free) < n {
+		p.free = append(p.free, new(simBytes))
+	}
+}
+
 func (p *SimPages) get() *simBytes {
 	if n := len(p.free); n > 0 {
 		b := p.free[n-1]
