@@ -29,6 +29,10 @@ type Config struct {
 	LockWait       time.Duration  // how long a start waits for a killed broker's last disk writes
 	LogLevel       string         // debug, info, warn, error
 	LogFormat      string         // text, json
+
+	// OwnProcess lets Open set what belongs to the whole process: GOMAXPROCS, the memory limit of the Go heap and, with
+	// Pin, the CPUs of all other threads. For a daemon, not for a program that embeds a broker.
+	OwnProcess bool
 }
 
 // DefaultConfig is what the daemon runs with when nothing is configured.

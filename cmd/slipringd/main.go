@@ -68,6 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 // configure lays flags over the file over the defaults.
 func configure(args []string, out io.Writer) (slipring.Config, error) {
 	cfg := slipring.DefaultConfig()
+	cfg.OwnProcess = true
 	flags := flag.NewFlagSet("slipringd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	var (
