@@ -10,8 +10,8 @@ import (
 // Config of an engine. Zero values take the defaults.
 type Config struct {
 	MaxConnections int           // further ones are accepted and closed; default 20,000
-	ReceiveBuffers int           // pieces of receive memory, a power of two; default 256
-	ReceiveBytes   int           // bytes of each, a power of two from 4 KiB to 1 MiB; default 16 KiB
+	ReceiveBuffers int           // pieces of receive memory, a power of two; default 64
+	ReceiveBytes   int           // bytes of each, a power of two from 4 KiB to 1 MiB; default 64 KiB
 	Spin           time.Duration // longest spin before parking; default 50 µs, 0 on one CPU; negative: none
 	CloseTimeout   time.Duration // for the output still queued at Close; then the connection is cut; default 5 s
 	ReusePort      bool          // let another socket listen on the same port
@@ -50,10 +50,10 @@ func (c Config) withDefaults() Config {
 	}
 	c.MaxConnections = min(c.MaxConnections, maxConnections)
 	if c.ReceiveBuffers == 0 {
-		c.ReceiveBuffers = 256
+		c.ReceiveBuffers = 64
 	}
 	if c.ReceiveBytes == 0 {
-		c.ReceiveBytes = 16 << 10
+		c.ReceiveBytes = 64 << 10
 	}
 	if c.Spin == 0 && runtime.NumCPU() > 1 {
 		c.Spin = 50 * time.Microsecond
