@@ -1,6 +1,10 @@
 package disk
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/slipringmq/slipring/fault"
+)
 
 // checkpoint gives generations of the journal back, oldest first. For one generation: every log with entries in it places
 // its tail, the snapshots of those logs go to the state log, and once they are durable the journal's dead mark rises.
@@ -166,6 +170,10 @@ func (c *checkpoint) place(force bool) {
 		l := c.todo[c.next]
 		c.next++
 		c.placeOne(l)
+		if fault.On(fault.Rule25ChunkPerPartition) {
+			st.step(true)
+			width = 1
+		}
 	}
 	switch {
 	case c.placing > 0 || st.busy && c.next < len(c.todo):
@@ -179,7 +187,7 @@ func (c *checkpoint) place(force bool) {
 
 func (c *checkpoint) placeOne(l *Log) {
 	b := &l.member
-	if l.fenced != nil && b.firstGen != 0 && !b.dropped {
+	if (l.fenced != nil || fault.On(fault.Rule08CopyForward)) && b.firstGen != 0 && !b.dropped {
 		c.copier.add(l)
 		c.snapshot(l)
 		return
@@ -297,9 +305,13 @@ func (c *checkpoint) settle() {
 }
 
 // startAll begins a checkpoint of everything that is durable, whatever the generation: the last one, at a stop. Nothing
-// is staged or in flight.
+// is staged or in flight. Fenced logs leave their entries where they are.
 func (c *checkpoint) startAll() {
-	if !c.s.state.busy {
-		c.start(c.s.journal.at/c.s.journal.perFile, false)
+	c.start(^uint64(0), false)
+	for _, l := range c.s.order {
+		if l.member.firstGen == 0 && (!l.opt.Journaled || !l.placed()) {
+			c.todo = append(c.todo, l)
+		}
 	}
+	c.generation = 0
 }

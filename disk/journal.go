@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/loop/block"
 )
 
@@ -175,6 +176,9 @@ func (j *journal) stage(l *Log, k Key, kind Kind, index, epoch uint64, parts [3]
 // limit is the first place that must not be written yet.
 func (j *journal) limit() uint64 {
 	last := j.durable.Dead + uint64(len(j.files)) // generation
+	if fault.On(fault.Rule03ReuseUndeclared) {
+		last = j.at/j.perFile + 1
+	}
 	if made := uint64(j.durable.Made); made < uint64(len(j.files)) {
 		last = made
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/loop/block"
 )
 
@@ -40,9 +41,14 @@ func Open(cfg Config, dev Device, pool *block.Pool, m Machine, options func(k Ke
 		return nil, nil, err
 	}
 	r := &recovery{s: s, report: new(Report), options: options, byKey: make(map[Key]*replayState)}
+	s.recovering = r
 	if err := r.run(); err != nil {
 		s.abandon()
 		return nil, r.report, err
+	}
+	s.recovering = nil
+	for _, st := range r.logs {
+		st.log.member.replay = nil
 	}
 	return s, r.report, nil
 }
@@ -187,6 +193,9 @@ func (r *recovery) goOn() error {
 	s, j, w := r.s, r.s.journal, &r.walk
 	j.at, j.chain, j.flushed = w.end, w.chain, w.group
 	j.group = max(r.scan.most.Group, r.scan.most.Flushed, w.group) + 1
+	if fault.On(fault.Rule03TrustStale) {
+		j.group = w.group + 1
+	}
 	j.durable = w.marks
 	j.durable.Flushed = w.group
 	j.now = r.scan.most.marks

@@ -71,6 +71,9 @@ func (r *recovery) stateOf(k Key) *replayState {
 	}
 	st := r.newLog(k)
 	st.exists = r.s.machine.Known(k)
+	if st.exists == Unknown && fault.On(fault.Rule12DiscardUnknown) {
+		st.exists = Deleted
+	}
 	switch st.exists {
 	case Deleted:
 		st.deleted = true
@@ -108,9 +111,6 @@ func (r *recovery) restore(st *replayState) {
 	}
 	r.report.Snapshots++
 	st.next, st.machine = f.Placed+1, f.Index
-	if fault.On(fault.Rule05ReplayTwice) {
-		st.machine = f.Placed
-	}
 	b.placed, b.durable = f.Placed, f.Index
 	if f.Cause != 0 {
 		r.damageAt(st, Damage{Key: st.key, Cause: f.Cause, Index: f.Index, From: f.From, To: f.To, Err: errBefore})
@@ -187,7 +187,7 @@ func (r *recovery) apply(e *entryHeader, place uint64) error {
 	case st.deleted || st.damaged || e.Index < st.next && !fault.On(fault.Rule05NoIndex):
 		r.report.Skipped++
 		return nil
-	case e.Index > st.next && !fault.On(fault.Rule05NoIndex):
+	case e.Index > st.next:
 		r.damage(st, CauseJournal, st.next-1, nil, fmt.Errorf("entries %d to %d are missing", st.next, e.Index-1))
 		r.report.Skipped++
 		return nil
@@ -274,7 +274,7 @@ func (r *recovery) finish(st *replayState) {
 		return
 	}
 	n := len(r.walk.damage)
-	if n == 0 {
+	if n == 0 || fault.On(fault.Rule05DamageUnnamed) {
 		return
 	}
 	last := r.walk.damage[n-1]
@@ -292,7 +292,6 @@ func (st *replayState) recovered(r *recovery, err error) {
 		cause := CauseSegment
 		r.damage(st, cause, st.machine, nil, err)
 	}
-	st.log.member.replay = nil
 }
 
 // removeDeleted removes what is left of deleted partitions; Machine.Gone follows in its time.
@@ -302,7 +301,7 @@ func (r *recovery) removeDeleted() {
 		if !st.deleted && b.dropIndex == 0 {
 			continue
 		}
-		b.dropped, b.replay = true, nil
+		b.dropped = true
 		r.s.leaving = append(r.s.leaving, st.log)
 		if b.firstGen == 0 {
 			b.firstGen = max(b.lastGen, r.walk.marks.Dead+1) // for the checkpoint to say that it is gone

@@ -1,6 +1,10 @@
 package disk
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/slipringmq/slipring/fault"
+)
 
 // stateFound is what the state log holds.
 type stateFound struct {
@@ -83,8 +87,11 @@ func (r *recovery) chunkAt(pos, size int64) (chunkHeader, []byte, error) {
 
 func (r *recovery) stateDamage(from, to int64, lost uint64) {
 	f := &r.state
-	f.lost = lost
 	f.buf, f.synced, f.clean = f.buf[:0], false, nil
+	if fault.On(fault.Rule05StateReset) {
+		return
+	}
+	f.lost = lost
 	r.report.Blocks = append(r.report.Blocks, BlockDamage{File: r.s.state.path(), Block: int(from), Blocks: int(to - from)})
 }
 

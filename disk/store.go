@@ -191,11 +191,8 @@ func (s *Store) fail() {
 // Cost: no allocation; a few loads when there is nothing to do.
 func (s *Store) EndTurn(monoNanos int64) (wakeAt int64) {
 	s.now = monoNanos
-	if s.closing.phase >= closeFiles {
-		return s.logs.endTurn(monoNanos)
-	}
 	wakeAt = s.logs.endTurn(monoNanos)
-	if s.journal.failed != nil {
+	if s.journal.failed != nil || s.closing.phase > closeFlushing {
 		s.closing.step(s)
 		return wakeAt
 	}
@@ -272,7 +269,7 @@ func (s *Store) sayGone() {
 	kept := s.leaving[:0]
 	for _, l := range s.leaving {
 		b := &l.member
-		if !l.removed || !b.gone || b.firstGen != 0 || b.lastGen > s.journal.durable.Dead || b.waiting(l) {
+		if !fault.On(fault.Rule12GoneEarly) && (!l.removed || !b.gone || b.firstGen != 0 || b.lastGen > s.journal.durable.Dead || b.waiting(l)) {
 			kept = append(kept, l)
 			continue
 		}

@@ -6,6 +6,7 @@ import "errors"
 // carries the marks, and the state log says that the journal ends there.
 type closing struct {
 	begun bool
+	swept bool // the last checkpoint was begun
 	phase closePhase
 	done  func(error)
 	op    Op
@@ -18,12 +19,13 @@ type closePhase uint8
 const (
 	closeFlushing closePhase = iota // groups, tails, snapshots
 	closeSaying                     // the record of the clean stop
-	closeFiles
-	closed
+	closeLogs                       // the segments' files
+	closeFiles                      // journal and state log
+	closeDone
 )
 
-// Close flushes what is staged and ends cleanly; then no op is in flight and done is called, from EndTurn. EndTurn must go
-// on being called meanwhile. After a failed journal nothing is written any more and done gets the failure.
+// Close flushes what is staged and ends cleanly; then no op is in flight and done is called. EndTurn must go on being
+// called meanwhile. After a failed journal nothing is written any more and done gets the failure.
 func (s *Store) Close(done func(error)) {
 	s.closing.begun, s.closing.done = true, done
 	s.closing.op.Done = func(*Op) { s.closing.fileClosed(s) }
@@ -31,64 +33,55 @@ func (s *Store) Close(done func(error)) {
 }
 
 func (c *closing) step(s *Store) {
-	if !c.begun || c.phase == closed {
-		return
-	}
-	switch c.phase {
-	case closeFlushing:
+	switch {
+	case !c.begun:
+	case c.phase == closeFlushing:
 		c.flush(s)
-	case closeSaying:
+	case c.phase == closeSaying:
 		c.say(s)
 	}
 }
 
-// flush waits until nothing is left but the files.
+// flush waits until nothing is left but the record.
 func (c *closing) flush(s *Store) {
-	j, st := s.journal, s.state
-	if j.failed != nil {
-		if j.flying == nil && !st.busy && !j.maker.busy && s.checkpoint.placing == 0 && !s.checkpoint.copier.busy {
-			c.err = j.failed
-			c.closeFiles(s)
-		}
+	j, cp := s.journal, &s.checkpoint
+	if s.dev.InFlight() > 0 {
 		return
 	}
-	if s.checkpoint.err != nil && s.checkpoint.phase == checkpointIdle {
-		c.err = s.checkpoint.err // a clean end needs the disk; recovery does not
-		c.unclean(s)
-		return
+	switch {
+	case j.failed != nil:
+		c.end(s, j.failed)
+	case cp.err != nil && cp.phase == checkpointIdle: // a clean end needs the disk; the next start replays the journal
+		c.end(s, cp.err)
+	case j.image.entries > 0 || len(j.queue) > 0 || s.unmarked || s.holding() || cp.phase != checkpointIdle:
+	case !c.swept || s.behind():
+		c.swept = true
+		cp.startAll()
+	case j.now.Dead != j.durable.Dead:
+	default:
+		c.phase = closeSaying
+		r := stateRecord{Kind: recordClean, Placed: j.at, Group: j.flushed}
+		s.state.flushed, s.state.dead = j.flushed, j.now.Dead
+		s.state.record(&r, nil)
+		cp.position = s.state.position()
+		s.state.step(true)
 	}
-	if j.flying != nil || j.image.entries > 0 || len(j.queue) > 0 || s.unmarked || j.maker.busy || st.busy {
-		return
-	}
-	if s.checkpoint.phase != checkpointIdle {
-		return
-	}
-	if s.behind() {
-		s.checkpoint.startAll()
-		return
-	}
-	if j.now.Dead != j.durable.Dead {
-		return
-	}
-	c.phase = closeSaying
-	r := stateRecord{Kind: recordClean, Placed: j.at, Group: j.flushed}
-	st.flushed, st.dead = j.flushed, j.now.Dead
-	st.record(&r, nil)
-	s.checkpoint.position = st.position()
-	st.step(true)
 }
 
-// unclean ends without the record once nothing is in flight: the next start replays the journal.
-func (c *closing) unclean(s *Store) {
-	if s.journal.flying == nil && !s.state.busy && !s.journal.maker.busy {
-		c.closeFiles(s)
+// holding says whether a log keeps entries back behind a direct write.
+func (s *Store) holding() bool {
+	for _, l := range s.order {
+		if len(l.held) > 0 && l.fenced == nil {
+			return true
+		}
 	}
+	return false
 }
 
 // behind says whether a log has entries that no snapshot covers.
 func (s *Store) behind() bool {
 	for _, l := range s.order {
-		if (l.member.firstGen != 0 || l.unsaved) && l.fenced == nil {
+		if l.member.firstGen != 0 && l.fenced == nil {
 			return true
 		}
 	}
@@ -98,21 +91,21 @@ func (s *Store) behind() bool {
 func (c *closing) say(s *Store) {
 	st := s.state
 	switch {
-	case st.busy:
-	case st.err != nil:
-		c.err = st.err
-		c.closeFiles(s)
-	case st.written < s.checkpoint.position:
+	case s.dev.InFlight() > 0:
+	case st.err == nil && st.written < s.checkpoint.position:
 		st.step(true)
 	default:
-		c.closeFiles(s)
+		c.end(s, st.err)
 	}
 }
 
-// closeFiles closes the segments, then the journal's files and the state log, one by one, and ends.
-func (c *closing) closeFiles(s *Store) {
-	c.phase = closeFiles
-	s.logs.close(func() { c.fileClosed(s) })
+// end closes the segments, the journal's files and the state log, and gives the memory back.
+func (c *closing) end(s *Store, err error) {
+	c.err, c.phase = err, closeLogs
+	s.logs.close(func() {
+		c.phase = closeFiles
+		c.fileClosed(s)
+	})
 }
 
 func (c *closing) fileClosed(s *Store) {
@@ -131,7 +124,7 @@ func (c *closing) fileClosed(s *Store) {
 			return
 		}
 	}
-	c.phase = closed
+	c.phase = closeDone
 	s.journal.release()
 	s.state.release()
 	c.done(c.err)

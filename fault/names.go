@@ -41,8 +41,8 @@ const (
 	// Rule05NoIndex replays entries whatever their index: gaps pass, and what a snapshot covers is applied again.
 	Rule05NoIndex Fault = "rule05-no-index"
 
-	// Rule05ReplayTwice gives the machine entries again that its snapshot holds already.
-	Rule05ReplayTwice Fault = "rule05-replay-twice"
+	// Rule05StateReset goes on with the older snapshots when a chunk of the state log is lost.
+	Rule05StateReset Fault = "rule05-state-reset"
 
 	// Rule05DamageUnnamed does not say which partitions a damaged journal block may have shortened.
 	Rule05DamageUnnamed Fault = "rule05-damage-unnamed"
@@ -140,7 +140,7 @@ var names = []Fault{
 	Rule03TrustStale,
 	Rule03NoMadeMark,
 	Rule05NoIndex,
-	Rule05ReplayTwice,
+	Rule05StateReset,
 	Rule05DamageUnnamed,
 	Rule08CopyForward,
 	Rule08HandOutPadding,
