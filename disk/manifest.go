@@ -19,8 +19,7 @@ import (
 //	 0     8  "SLIPRING"
 //	 8     4  crc32c (Castagnoli) of bytes [12, 4096)
 //	12     1  version; it and the checksum keep their places in every version
-//	13     1  flags: bit 0 clean
-//	14     2  reserved, zero
+//	13     3  reserved, zero
 //	16    16  directory id
 //	32     8  start number
 //	40     4  shards
@@ -33,7 +32,6 @@ type Manifest struct {
 	Shards           int      // of the last start
 	JournalFiles     int      // each shard's ring has files 0 to JournalFiles-1
 	JournalFileBytes int64
-	Clean            bool // that start ended with everything placed and nothing to replay
 }
 
 const (
@@ -46,15 +44,13 @@ const (
 
 	manifestCRCAt      = 8
 	manifestVersionAt  = 12
-	manifestFlagsAt    = 13
+	manifestZeroAt     = 13
 	manifestIDAt       = 16
 	manifestStartAt    = 32
 	manifestShardsAt   = 40
 	manifestFilesAt    = 44
 	manifestFileSizeAt = 48
 	manifestReservedAt = 56
-
-	manifestClean = 1
 
 	manifestShardsMax = 1 << 16
 	manifestFilesMax  = 1 << 16
@@ -160,9 +156,6 @@ func (m *Manifest) encode(block []byte) error {
 	clear(block)
 	copy(block, manifestMagic)
 	block[manifestVersionAt] = manifestVersion
-	if m.Clean {
-		block[manifestFlagsAt] = manifestClean
-	}
 	copy(block[manifestIDAt:], m.DirectoryID[:])
 	binary.LittleEndian.PutUint64(block[manifestStartAt:], m.Start)
 	binary.LittleEndian.PutUint32(block[manifestShardsAt:], uint32(m.Shards))
@@ -188,9 +181,8 @@ func decodeManifest(b []byte) (Manifest, error) {
 		Shards:           int(binary.LittleEndian.Uint32(b[manifestShardsAt:])),
 		JournalFiles:     int(binary.LittleEndian.Uint32(b[manifestFilesAt:])),
 		JournalFileBytes: int64(binary.LittleEndian.Uint64(b[manifestFileSizeAt:])),
-		Clean:            b[manifestFlagsAt]&manifestClean != 0,
 	}
-	if b[manifestFlagsAt]&^manifestClean != 0 || b[14]|b[15] != 0 || string(b[manifestReservedAt:]) != string(zeroPage[manifestReservedAt:]) {
+	if b[manifestZeroAt]|b[manifestZeroAt+1]|b[manifestZeroAt+2] != 0 || string(b[manifestReservedAt:]) != string(zeroPage[manifestReservedAt:]) {
 		return Manifest{}, fmt.Errorf("disk: manifest: version %d with fields this program does not know", manifestVersion)
 	}
 	if m.Shards > manifestShardsMax || m.JournalFiles > manifestFilesMax || m.JournalFileBytes < 0 || m.Start == 0 {

@@ -17,7 +17,6 @@ var goldenManifest = Manifest{
 	Shards:           4,
 	JournalFiles:     8,
 	JournalFileBytes: 8 << 20,
-	Clean:            true,
 }
 
 // The file holds the bytes up to the reserved ones, which are zero up to 4096.
@@ -89,13 +88,9 @@ func TestManifestOnAllDevices(t *testing.T) {
 		fresh := Manifest{DirectoryID: [16]byte{9}, Shards: 2, JournalFiles: 8, JournalFileBytes: 1 << 20}
 		for want := range uint64(3) {
 			now, before, err := BeginStart(d, fresh)
-			if err != nil || now.Start != want+1 || before.Start != want || now.Clean {
+			if err != nil || now.Start != want+1 || before.Start != want {
 				t.Fatalf("start %d: %+v after %+v, %v", want+1, now, before, err)
 			}
-			if want > 0 && !before.Clean {
-				t.Error("a clean stop was forgotten")
-			}
-			now.Clean = true
 			if err := StoreManifest(d, now); err != nil {
 				t.Fatal(err)
 			}
