@@ -76,7 +76,6 @@ func BeginStart(dev Device, fresh Manifest) (now, before Manifest, err error) {
 		now.Shards = fresh.Shards
 	}
 	now.Start++
-	now.Clean = false
 	if fault.On(fault.Rule05StartNotFirst) {
 		return now, before, nil
 	}
