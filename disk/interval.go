@@ -16,6 +16,10 @@ func (v *intervals) note(l *Log) {
 func (v *intervals) run(now int64) (next int64) {
 	kept := v.logs[:0]
 	for _, l := range v.logs {
+		if l.removing { // dropped: its tail is gone
+			l.dirty = false
+			continue
+		}
 		if l.due == 0 {
 			l.due = now + l.opt.SyncEvery
 		}

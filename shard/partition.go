@@ -38,6 +38,7 @@ type partition struct {
 	waits     ring[waiter] // answers by the index they depend on, ascending
 	atEnd     ring[waiter] // answers of unjournaled logs, by the durable end they depend on
 	fenced    error
+	deleted   bool // its topic is; kept until disk says Gone
 
 	fetchers *fetchPart // waiting for records
 	subs     *subPart   // every subscription
@@ -86,6 +87,9 @@ func (p *partition) key() disk.Key { return disk.Key{Topic: p.topic.id, Partitio
 
 // journaled says whether batches go through the journal: durability sync.
 func (p *partition) journaled() bool { return p.topic.settings.Durability == frame.DurabilitySync }
+
+// writable says whether p has a log that takes entries.
+func (p *partition) writable() bool { return p.log != nil && p.fenced == nil && !p.deleted }
 
 // staged notes a batch that the log took.
 func (p *partition) staged(index uint64, h *batch.Header, promised bool, mostProducers int) {
@@ -353,7 +357,7 @@ func (s *Shard) Stalled(on bool) {
 // lowerCeilings brings ceilings back to the log end at a clean stop, so that the next start leaves no gap.
 func (s *Shard) lowerCeilings() {
 	for _, p := range s.partitions {
-		if p == nil || p.log == nil || p.fenced != nil || s.failed != nil || p.ceilingStaged <= p.next {
+		if p == nil || !p.writable() || s.failed != nil || p.ceilingStaged <= p.next {
 			continue
 		}
 		s.scratch.note = le.AppendUint64(s.scratch.note[:0], p.next)

@@ -39,7 +39,7 @@ func (w *sweep) step(s *Shard) {
 		}
 		p := s.partitions[w.at]
 		w.at++
-		if p != nil && p.log != nil && p.fenced == nil && p.startStaged < p.high {
+		if p != nil && p.writable() && p.startStaged < p.high {
 			w.visit(s, p)
 		}
 	}
@@ -108,7 +108,7 @@ func (w *sweep) sought(s *Shard) {
 // trim stages a new log start, unless the partition is gone or it would go back or past what is durable.
 func (w *sweep) trim(s *Shard, p *partition, start uint64) {
 	start = min(start, p.durable, p.high)
-	if start <= p.startStaged || s.partitions[p.place] != p || s.topics.byID[p.topic.id] != p.topic || s.state != serving {
+	if start <= p.startStaged || !p.writable() || s.state != serving {
 		return
 	}
 	index, err := p.log.Trim(s.cfg.Start, batch.Offset(start))

@@ -155,6 +155,7 @@ func (s *Shard) Stop() {
 		s.state = draining
 		s.report("info", "stopping")
 		s.endWaits()
+		s.syncAll()
 	}
 }
 
@@ -177,17 +178,26 @@ func (s *Shard) stopStep() {
 	})
 }
 
-// quiet says that no reply waits for the disk.
+// quiet says that no reply waits for the disk. What is staged outside the journal is written when the store closes.
 func (s *Shard) quiet() bool {
 	if s.meta.pending.len() > 0 {
 		return false
 	}
 	for _, p := range s.partitions {
-		if p != nil && (p.overlay.len() > 0 || p.waits.len() > 0 || p.atEnd.len() > 0) {
+		if p != nil && p.writable() && (p.waits.len() > 0 || p.atEnd.len() > 0 || p.journaled() && p.overlay.len() > 0) {
 			return false
 		}
 	}
 	return true
+}
+
+// syncAll starts the flush of logs that have their own time for it.
+func (s *Shard) syncAll() {
+	for _, p := range s.partitions {
+		if p != nil && p.writable() && !p.journaled() && p.overlay.len() > 0 {
+			p.log.SyncNow()
+		}
+	}
 }
 
 // broken ends the process: an invariant does not hold, and only recovery may speak now.

@@ -149,6 +149,7 @@ func (s *Shard) deleteTopic(t *topic) {
 	s.topics.bury(t.id, uint32(len(t.partitions)))
 	for i := range t.partitions {
 		p := &t.partitions[i]
+		p.deleted = true
 		s.abandon(p, frame.Error{Code: frame.ErrUnknownTopic, Outcome: frame.OutcomeUnknown, Text: refuseDeleted.text})
 		s.endReaders(p, refuseDeleted)
 		if p.log == nil {
