@@ -174,9 +174,9 @@ func (c *conn) send(cmd frame.Command, id uint64, m encoder) {
 	c.out.add(cmd, 0, id, m.Append(scratch[:0]), nil, nil, nil)
 }
 
-// sendBatch queues PRODUCE with a batch of any size, in parts. ref owns batch. written, if not nil, is called when the last
-// byte has been handed to the kernel or the connection is gone.
-func (c *conn) sendBatch(id uint64, p frame.Produce, ref *buffer, written func()) {
+// sendBatch queues PRODUCE with a batch of any size, in parts. ref owns batch. written, if not nil, is called once: with
+// nil when the last byte has been handed to the kernel, else with the reason why the batch did not go.
+func (c *conn) sendBatch(id uint64, p frame.Produce, ref *buffer, written func(error)) {
 	rest := p.Batch
 	p.Batch = nil
 	if len(rest) > frame.MaxPayload-frame.ProduceFixedBytes {
@@ -188,13 +188,13 @@ func (c *conn) sendBatch(id uint64, p frame.Produce, ref *buffer, written func()
 	for {
 		n := min(len(rest), frame.MaxPayload-len(head))
 		last := n == len(rest)
-		flags, done := frame.FlagMore, (func())(nil)
+		flags, done := frame.FlagMore, (func(error))(nil)
 		if last {
 			flags, done = 0, written
 		}
 		if !c.out.add(frame.CmdProduce, flags, id, head, rest[:n], ref, done) {
 			if written != nil {
-				written()
+				written(ErrConnection)
 			}
 			return
 		}
@@ -247,11 +247,11 @@ func (c *conn) read() {
 		}
 	}
 	<-writer
-	c.out.close()
 	c.mu.Lock()
 	calls, err := c.calls, c.err
 	c.calls = nil
 	c.mu.Unlock()
+	c.out.close(err)
 	for _, cl := range calls {
 		if cl.to != nil {
 			cl.to.end(err)

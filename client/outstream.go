@@ -28,14 +28,14 @@ type outstream struct {
 type outBody struct {
 	at      int // goes out after small[:at]
 	bytes   []byte
-	ref     *buffer // released once written, may be nil
-	written func()  // called once written or given up, may be nil
+	ref     *buffer     // released once written, may be nil
+	written func(error) // called once with nil when written or the reason why it never will be; may be nil
 }
 
 func newOutstream() *outstream { return &outstream{wake: make(chan struct{}, 1)} }
 
 // add queues one frame with payload head and body. It reports false, and has kept nothing, after close.
-func (o *outstream) add(cmd frame.Command, flags uint16, id uint64, head, body []byte, ref *buffer, written func()) bool {
+func (o *outstream) add(cmd frame.Command, flags uint16, id uint64, head, body []byte, ref *buffer, written func(error)) bool {
 	o.mu.Lock()
 	if o.closed {
 		o.mu.Unlock()
@@ -71,7 +71,7 @@ func (o *outstream) flush(w io.Writer) error {
 			return nil
 		}
 		err := o.write(w, small, bodies)
-		finish(bodies)
+		finish(bodies, err)
 		if err != nil {
 			return err
 		}
@@ -103,19 +103,19 @@ func (o *outstream) write(w io.Writer, small []byte, bodies []outBody) error {
 }
 
 // close refuses further frames and lets go of the queued ones. Only after the writer goroutine has returned.
-func (o *outstream) close() {
+func (o *outstream) close(why error) {
 	o.mu.Lock()
 	o.closed = true
 	bodies := o.bodies
 	o.bodies = nil
 	o.mu.Unlock()
-	finish(bodies)
+	finish(bodies, why)
 }
 
-func finish(bodies []outBody) {
+func finish(bodies []outBody, err error) {
 	for i := range bodies {
 		if bodies[i].written != nil {
-			bodies[i].written()
+			bodies[i].written(err)
 		}
 		if bodies[i].ref != nil {
 			bodies[i].ref.release()

@@ -59,6 +59,9 @@ func (c *Client) Producer(ctx context.Context, name string, o ProducerOptions) (
 // Partitions is how many partitions the topic has.
 func (p *Producer) Partitions() int { return len(p.senders) }
 
+// MaxRecordBytes is the topic's bound on key, value and headers of a record.
+func (p *Producer) MaxRecordBytes() int { return int(p.topic.settings.MaxRecordBytes) }
+
 // Acks is what acknowledgements wait for.
 func (p *Producer) Acks() frame.Acks { return p.acks }
 
@@ -144,7 +147,21 @@ func (p *Producer) Close(ctx context.Context) error {
 	err := p.Flush(ctx)
 	p.cancel()
 	p.running.Wait()
+	if p.acks == frame.AcksNone {
+		p.awaitReading(ctx)
+	}
 	return err
+}
+
+// awaitReading waits until the broker has read what was sent without a reply: closing a socket may drop what is on its way.
+func (p *Producer) awaitReading(ctx context.Context) {
+	asked := map[*conn]bool{}
+	for _, s := range p.senders {
+		if cn := s.conn; cn != nil && !asked[cn] {
+			asked[cn] = true
+			p.client.ask(ctx, cn, frame.CmdPing, &frame.Empty{}, &frame.Empty{})
+		}
+	}
 }
 
 // fail notes that the topic is gone: every record fails from now on.

@@ -184,10 +184,6 @@ func (s *sender) step(now time.Time) time.Duration {
 		return s.until(now)
 	}
 	s.transmit(now)
-	if s.p.acks == frame.AcksNone && len(s.window) > 0 && s.window[0].state == settled {
-		s.reportSettled() // sent is all there is to know
-		signal(s.wake)
-	}
 	return s.until(now)
 }
 
@@ -506,20 +502,19 @@ func (s *sender) sendOne(b *outgoing) bool {
 	request := frame.Produce{Topic: s.p.topic.id, Partition: s.partition, Acks: s.p.acks, Batch: b.buf.b}
 	b.attempt++
 	cn := s.conn
+	a := &attempt{s: s, b: b, number: b.attempt, conn: cn, bytes: bytes}
+	b.state, b.conn = inFlight, cn
 	if s.p.acks == frame.AcksNone {
-		id := cn.unansweredID()
-		cn.sendBatch(id, request, b.buf, func() { cn.window.give(bytes) })
-		b.state = settled
+		cn.sendBatch(cn.unansweredID(), request, b.buf, a.end) // handed to the kernel is all there is to know
 		return true
 	}
-	a := &attempt{s: s, b: b, number: b.attempt, conn: cn, bytes: bytes}
 	id, err := cn.register(&call{cmd: frame.CmdProduce, to: a})
 	if err != nil {
+		b.state = waiting
 		cn.window.give(bytes)
 		signal(s.wake)
 		return false
 	}
-	b.state, b.conn = inFlight, cn
 	cn.sendBatch(id, request, b.buf, nil)
 	return true
 }
