@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/frame"
 	"github.com/slipringmq/slipring/frame/batch"
 	"github.com/slipringmq/slipring/loop/block"
@@ -193,6 +194,9 @@ func (s *Shard) collect(a *assembly, piece []byte) bool {
 
 // takeBlock charges a block of at least n bytes to the frames in progress; nil when the bound or the pool is at its end.
 func (s *Shard) takeBlock(n int) *block.Block {
+	if fault.On(fault.Rule31HoldBlocks) {
+		n = block.Size1M
+	}
 	if s.uploadBytes+n > s.limits.UploadBytes {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/frame"
 )
 
@@ -125,9 +126,13 @@ func (s *Shard) onHello(k *conn, req uint64, payload []byte) {
 	}
 	k.ready, k.client = true, m.ClientName
 	s.timers.clear(&k.deadline)
+	id := s.cfg.DirectoryID
+	if fault.On(fault.Rule23KeepDirectoryID) {
+		id = [16]byte{}
+	}
 	s.reply(k, frame.CmdHello, req, &frame.HelloReply{
 		Version:       frame.Version,
-		DirectoryID:   s.cfg.DirectoryID,
+		DirectoryID:   id,
 		ProduceWindow: uint32(s.limits.ProduceWindow),
 		MaxPayload:    frame.MaxPayload,
 		Shard:         uint32(s.cfg.Shard),

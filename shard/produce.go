@@ -96,7 +96,7 @@ func (s *Shard) admit(r *request, n int) (*partition, *refusal) {
 		return nil, refuseFailed
 	case p.fenced != nil:
 		return nil, refuseFenced
-	case s.stall:
+	case s.stall && !fault.On(fault.Rule30NoStall):
 		return nil, refuseStalled
 	}
 	if err := s.store.Room(n); err != nil {

@@ -55,7 +55,7 @@ func produce(t testing.TB, c *sim.Client, topic, partition uint32, acks frame.Ac
 	t.Helper()
 	r := c.Await(c.Produce(topic, partition, acks, p, frame.MaxPayload))
 	if r.Command != frame.CmdProduce {
-		t.Fatalf("produce: %v %+v", r.Command, r.Error())
+		t.Fatalf("produce: %v %s", r.Command, r.Error().Code.Name())
 	}
 	return r.Produced()
 }

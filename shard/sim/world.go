@@ -13,6 +13,7 @@ import (
 type World struct {
 	Shard  *shard.Shard
 	Dev    *disk.Sim
+	Pool   *block.Pool
 	Net    *Network
 	Report *disk.Report
 	Events []string // what the shard reported, level and event
@@ -27,6 +28,7 @@ type Options struct {
 	Wall   int64  // Unix ms
 	Memory int    // bytes of the pool; 8 MiB when 0
 	Pool   *block.Pool
+	Dir    [16]byte // DirectoryID when zero
 	Limits shard.Limits
 	Disk   disk.Config
 }
@@ -59,8 +61,12 @@ func Start(dev *disk.Sim, o Options) (*World, error) {
 		}
 		o.Pool = block.NewPool(memory)
 	}
+	if o.Dir == [16]byte{} {
+		o.Dir = DirectoryID
+	}
+	w.Pool = o.Pool
 	cfg := shard.Config{
-		DirectoryID: DirectoryID,
+		DirectoryID: o.Dir,
 		Start:       max(o.Start, 1),
 		Endpoints:   []frame.Endpoint{{Host: "sim", Port: 1}},
 		Limits:      o.Limits,
