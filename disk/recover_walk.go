@@ -42,6 +42,11 @@ func (w *journalWalk) run(first uint64) {
 	w.place, w.from = first, first
 	if r, ok := w.resumes.at(first); ok {
 		w.next = r.group
+	} else if h := w.block(first - 1); h != nil { // dead, and still there to say what comes next
+		w.before, w.next, w.index, w.blocks = h, h.Group, uint64(h.Index)+1, uint64(h.Blocks)
+		if w.index == w.blocks {
+			w.next, w.index, w.blocks = h.Group+1, 0, 0
+		}
 	} else if h := w.block(first); h != nil {
 		w.next, w.index = h.Group, uint64(h.Index) // begun in a generation that is dead
 	}

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -68,7 +69,7 @@ func (n *simNames) list(dir string, dst []string) []string {
 		prefix = 0
 	}
 	for p := range n.seen {
-		if parent(p) == dir {
+		if strings.HasPrefix(p, dir) && parent(p) == dir {
 			dst = append(dst, p[prefix:])
 		}
 	}
@@ -76,17 +77,19 @@ func (n *simNames) list(dir string, dst []string) []string {
 	return dst
 }
 
-// sync makes the changes of one directory durable.
-func (n *simNames) sync(dir string) {
+// sync makes the changes of one directory durable and says whether a name was among them that is no more.
+func (n *simNames) sync(dir string) (lost bool) {
 	kept := n.pending[:0]
 	for _, c := range n.pending {
 		if c.directory() == dir {
 			c.apply(n.durable)
+			lost = lost || c.from != ""
 		} else {
 			kept = append(kept, c)
 		}
 	}
 	n.pending = kept
+	return lost
 }
 
 func (s *Sim) applyNames(op *Op) error {
@@ -111,8 +114,9 @@ func (s *Sim) applyNames(op *Op) error {
 			op.Names = n.list(op.Path, op.Names[:0])
 			return nil
 		}
-		n.sync(op.Path)
-		s.collect()
+		if n.sync(op.Path) {
+			s.collect()
+		}
 	case OpOpen:
 		if isDir {
 			return syscall.EISDIR

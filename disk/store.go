@@ -228,6 +228,9 @@ func (s *Store) marksDue(now int64) bool {
 	if fault.On(fault.Rule01NoIdleMarks) {
 		return false
 	}
+	if j.at+2 > j.limit() {
+		return false // the last block is for the marks that make room
+	}
 	return s.unmarked && (now-s.idleSince >= idleMarkNanos || s.closing.begun)
 }
 
@@ -241,8 +244,8 @@ func (s *Store) watch(now int64) (wakeAt int64) {
 		}
 		s.stalled = true
 		s.machine.Stalled(true)
-	case j.flying == nil && s.unmarked:
-		wakeAt = max(s.idleSince+idleMarkNanos, now+1)
+	case j.flying == nil && s.unmarked && s.idleSince+idleMarkNanos > now:
+		wakeAt = s.idleSince + idleMarkNanos
 	}
 	if s.checkpoint.retryAt > now {
 		wakeAt = earlier(wakeAt, s.checkpoint.retryAt)
