@@ -198,6 +198,9 @@ func (r *recovery) goOn() error {
 	}
 	j.durable = w.marks
 	j.durable.Flushed = w.group
+	if r.found["state"] { // it came after the first file, also when no group says so yet
+		j.durable.Made = max(j.durable.Made, 1)
+	}
 	j.now = r.scan.most.marks
 	s.unmarked = false
 	if w.lost {
