@@ -40,13 +40,15 @@ type Log struct {
 
 	readyN, durableN, placedN uint64 // ordinals: batches before them may be placed, are durable, are placed
 
-	newSegment bool // the next append begins one, whatever the room in the last
-	queued     bool // in the placer's queue
+	begun      placement // name of the last segment begun in this start
+	newSegment bool      // the next append begins one, whatever the room in the last
+	queued     bool      // in the placer's queue
 	due        int64
 	dirty      bool // in the list of interval logs to flush
 	unsaved    bool // batches outside the journal that no snapshot names
 	hints      [2]readHint
 	nextHint   uint8
+	swept      bool // leftovers of earlier starts were looked for
 	replaying  bool // between the first entry redone and recovered
 
 	fenced   error
@@ -137,7 +139,7 @@ func (l *Log) Append(epoch uint64, h *batch.Header, body [][]byte) (index uint64
 		return 0, ErrBusy
 	}
 	if fresh {
-		l.beginSegment(segmentEpoch(epoch), batch.Offset(h.BaseOffset), epoch)
+		l.beginSegment(batch.Offset(h.BaseOffset), epoch)
 	} else if direct {
 		l.padTail()
 	}
@@ -193,13 +195,13 @@ func (l *Log) lastSegment() *segment {
 
 // beginSegment closes the last segment and adds one. Its file is made when something is to be written to it, and before
 // any entry refers to it; a segment outside the journal is named by an entry of its own, so that recovery finds it.
-func (l *Log) beginSegment(name uint64, base batch.Offset, epoch uint64) *segment {
+func (l *Log) beginSegment(base batch.Offset, epoch uint64) *segment {
 	l.padTail()
 	if old := l.lastSegment(); old != nil {
 		old.closed = true
 		old.finish()
 	}
-	g := &segment{log: l, base: base, epoch: name, first: base, end: base, address: l.tail.end, plain: !l.opt.Journaled}
+	g := &segment{log: l, base: base, epoch: l.segmentName(epoch, base), first: base, end: base, address: l.tail.end, plain: !l.opt.Journaled}
 	g.index.complete = true
 	g.file.fresh = true
 	l.segments = append(l.segments, g)

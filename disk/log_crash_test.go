@@ -56,7 +56,9 @@ func anyOrder(t *testing.T, seed uint64) {
 			}
 		}
 		b.anyEnd(rng)
-		if debugEnd { println(b.report.String(), b.s.journal.at, b.s.journal.durable.Made) }
+		if debugEnd {
+			println(b.report.String(), b.s.journal.at, b.s.journal.durable.Made)
+		}
 		if b.report.Damaged() {
 			t.Fatalf("seed %d: %s", seed, b.report)
 		}

@@ -55,10 +55,13 @@ func (l *Log) cutTail(ordinal uint64) {
 		l.dropExtent(n - 1)
 	}
 	for _, g := range l.segments {
-		g.cut(l)
+		g.cut(l, from)
 	}
-	if !l.newSegment {
-		l.tail.end = max(end, l.lastSegment().addressOf(l.lastSegment().start))
+	l.dropEmpty()
+	if last := l.lastSegment(); last != nil && !l.newSegment {
+		l.tail.end = max(end, alignUp(last.addressOf(last.start)))
+	} else {
+		l.tail.end = alignUp(l.tail.end)
 	}
 }
 
@@ -73,17 +76,27 @@ func (l *Log) cutExtent(e *extent, ordinal uint64) address {
 	return e.to
 }
 
-// cut takes the batches from log end on out of the segment's bounds and index.
-func (g *segment) cut(l *Log) {
+// cut takes the batches from log end on, which begin at from, out of the segment's bounds and index.
+func (g *segment) cut(l *Log, from address) {
 	if g.end <= l.logEnd {
 		return
 	}
-	g.end, g.length = max(l.logEnd, g.first), g.start
-	q := &l.tail.batches
-	if q.last > q.first {
-		if d := q.at(q.last - 1); d.end() > g.addressOf(g.start) {
-			g.length = g.position(d.end())
+	g.end = max(l.logEnd, g.first)
+	g.length = max(min(g.length, g.position(from)), g.start)
+	g.index.cut(l.logEnd)
+}
+
+// dropEmpty takes segments out that hold nothing any more. One whose file was made is only closed: its name is used up.
+func (l *Log) dropEmpty() {
+	for n := len(l.segments); n > 0 && l.segments[n-1].end == l.segments[n-1].first; n-- {
+		g := l.segments[n-1]
+		if !g.file.fresh || g.file.state != fileClosed || g.replaces != nil {
+			g.closed = true
+			return
+		}
+		l.segments = l.segments[:n-1]
+		if n > 1 {
+			l.newSegment = l.newSegment || l.segments[n-2].closed
 		}
 	}
-	g.index.cut(l.logEnd)
 }

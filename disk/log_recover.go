@@ -24,7 +24,7 @@ func (l *Log) scanEnd(i int, g *segment, done func(error)) {
 	g.reads++
 	s := &scan{
 		segment: g, limit: maxSegmentBytes, mem: mem, every: l.indexEvery(), bodies: true,
-		begin: true, from: alignUp(g.length), end: g.length, next: g.end, epoch: g.epoch >> 8, maxTime: g.maxTime,
+		begin: true, from: alignUp(g.length), end: g.length, next: g.end, epoch: g.epoch >> epochShift, maxTime: g.maxTime,
 	}
 	s.done = func(err error) {
 		mem.Release()
@@ -48,7 +48,7 @@ func (l *Log) scanned(i int, s *scan, err error, done func(error)) {
 		}
 	}
 	if err != nil || s.next <= g.end {
-		if err != nil && g.placed > 0 {
+		if err != nil && g.placed > 0 && g.end > l.logStart { // else it was trimmed, and removed before the crash
 			l.damaged(g.first, g.end, err)
 		}
 		finish(err)

@@ -3,6 +3,7 @@ package disk
 import (
 	"fmt"
 
+	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/frame/batch"
 )
 
@@ -200,7 +201,9 @@ func (l *Log) redoTrim(e *Entry, payload []byte) error {
 	if e.Index < l.nextIndex {
 		return nil
 	}
-	l.logStart = max(l.logStart, e.Trim)
+	if !fault.On(fault.Rule12IgnoreTrims) {
+		l.logStart = max(l.logStart, e.Trim)
+	}
 	if len(payload) == trimBytes {
 		return nil
 	}
@@ -240,7 +243,7 @@ func (l *Log) recovered(clean bool, done func(error)) {
 	l.durableEnd = l.logEnd
 	l.checkRefilled()
 	if !clean {
-		l.newSegment = len(l.segments) > 0
+		l.newSegment = len(l.segments) > 0 && !fault.On(fault.Rule16SameSegment)
 		if l.scanNext(done) {
 			return
 		}

@@ -25,6 +25,7 @@ type logShare struct {
 	scratch     [referenceBytes]byte // payload head of the entry being staged
 	directBytes int                  // of direct batches whose entries are not staged yet
 	closing     bool
+	closed      func() // called once nothing of the logs is under way and their files are closed
 	squeeze     bool   // replay is out of memory: whatever fills a block is written
 	replayed    []*Log // logs that replay has given bytes to
 
@@ -88,7 +89,29 @@ func (sh *logShare) cool(b *tailBlock) {
 func (sh *logShare) endTurn(monoNanos int64) (wakeAt int64) {
 	wakeAt = sh.interval.run(monoNanos)
 	sh.placer.run(sh)
+	if sh.closed != nil && sh.dev.InFlight() == 0 {
+		sh.endClose()
+	}
 	return wakeAt
+}
+
+// close ends all logs: no call into them may follow but endTurn, from which done comes, or from the device.
+func (sh *logShare) close(done func()) {
+	sh.closing, sh.closed = true, done
+	if sh.dev.InFlight() == 0 {
+		sh.endClose()
+	}
+}
+
+func (sh *logShare) endClose() {
+	done := sh.closed
+	sh.closed = nil
+	sh.files.closeAll(func() {
+		for _, l := range sh.s.order {
+			l.releaseTail()
+		}
+		done()
+	})
 }
 
 // pop takes the last of a free list, or makes a new one.

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/frame/batch"
 	"github.com/slipringmq/slipring/loop/block"
 )
@@ -11,8 +12,10 @@ const (
 	// pieceBytes is the greatest write to a segment (R24), and how much of a tail is worth one before it must go.
 	pieceBytes = 256 << 10
 
-	// placingBytes is how much the placer has in flight, all logs together: a journal flush pays for what is unflushed.
-	placingBytes = 256 << 10
+	// placingBytes is how much the placer has in flight, all logs together, while a journal flush is under way or wanted:
+	// that flush pays for what is unflushed. idlePlacingBytes is the same when none is.
+	placingBytes     = 256 << 10
+	idlePlacingBytes = 1 << 20
 )
 
 // extent is a part of the tail that is not placed. Extents cover the tail without holes from the first unplaced byte on;
@@ -105,7 +108,9 @@ func (l *Log) dueOf(e *extent) address {
 // place puts everything that is staged now into the segment, padded to a block, and calls done when it and the file's
 // name are on stable media. What is not durable yet is waited for: only committed bytes go to segments (R16).
 func (l *Log) place(done func(error)) {
-	l.padTail()
+	if !fault.On(fault.Rule08KeepTails) {
+		l.padTail()
+	}
 	l.waiters = append(l.waiters, placeWaiter{l.tail.batches.last, done})
 	l.share.placer.offer(l)
 	l.wakeWaiters()
@@ -240,7 +245,11 @@ func (p *placer) offer(l *Log) {
 // run submits writes while there is room for them. A log gets one write a round; its file may have to be opened first,
 // and then it is offered again.
 func (p *placer) run(sh *logShare) {
-	for len(p.queue) > 0 && p.flight < placingBytes {
+	limit := idlePlacingBytes
+	if j := sh.s.journal; j.flying != nil || j.image != nil && j.image.entries > 0 {
+		limit = placingBytes
+	}
+	for len(p.queue) > 0 && p.flight < limit {
 		l := p.queue[0]
 		p.queue = p.queue[:copy(p.queue, p.queue[1:])]
 		l.queued = false
@@ -271,6 +280,7 @@ func (l *Log) write(e *extent, from, to address, class Class) {
 	e.flight++
 	e.segment.file.users++
 	l.share.dev.Submit(&w.op)
+	e.segment.reserve(w.op.Pos + Position(w.bytes))
 }
 
 // written takes the result of a write.

@@ -272,6 +272,10 @@ func (c *coldRead) search() {
 	w := c.walker(c.walk)
 	for {
 		h, found, err := w.step()
+		if c.atTail(w.position()) {
+			c.takeTail()
+			return
+		}
 		if c.exactly && (found == walkDamaged || found == walkBatch && offsetOf(h.BaseOffset) != c.next) {
 			c.distrust()
 			return
@@ -294,6 +298,32 @@ func (c *coldRead) search() {
 		}
 		w.pass(&h)
 	}
+}
+
+// atTail says whether the walk has come to the first batch of the tail that may be meant: what is looked for lies in a
+// gap before it, or there. That batch may lie in the file in part only.
+func (c *coldRead) atTail(pos Position) bool {
+	q := &c.log.tail.batches
+	o := q.first
+	if c.seek == nil {
+		o = q.find(c.target)
+	}
+	if o == q.last || q.at(o).absent {
+		return false
+	}
+	d := q.at(o)
+	return c.log.segmentAt(d.at) == c.segment && pos >= c.segment.position(d.at)
+}
+
+// takeTail answers from memory.
+func (c *coldRead) takeTail() {
+	if c.seek != nil {
+		c.log.seekTail(c.seek)
+	} else {
+		c.log.readHot(c.read, c.log.tail.batches.find(c.target))
+	}
+	c.dropMemory()
+	c.finish(nil)
 }
 
 // distrust forgets an index from a file that does not fit its segment, and looks again with one made by a scan.
@@ -473,7 +503,7 @@ func (c *coldRead) fail(err error) {
 func (c *coldRead) finish(err error) {
 	if c.read != nil {
 		c.read.Err = err
-		if len(c.read.Data) > 0 {
+		if len(c.read.Data) > 0 && c.mem != nil {
 			c.read.held = append(c.read.held, c.mem)
 			c.mem = nil
 		}

@@ -16,8 +16,9 @@ type address int64
 // segment is one file of a log. Batches lie back to back; zero bytes may follow a batch up to the next block.
 // The file's name is <base>-<epoch>.log, base in 20 decimal digits, epoch in 16 hexadecimal ones.
 //
-// Its epoch is that of the append that began it, times 256, plus 1 when it replaces a segment whose file failed: a name
-// is never used twice, because a start has an epoch of its own.
+// The epoch in the name is that of the append which began the segment, times 65536, plus 1 when it replaces a segment
+// whose file failed, plus 2 for each earlier one of the same base and epoch whose batches were dropped. So a name is never
+// used twice: every start has an epoch of its own.
 type segment struct {
 	log   *Log
 	base  batch.Offset // in the name; of the first batch written to it
@@ -50,7 +51,17 @@ type segment struct {
 // replacement is the low bit of an epoch: the segment that holds what a failed one did not take.
 const replacement = 1
 
-func segmentEpoch(epoch uint64) uint64 { return epoch << 8 }
+const epochShift = 16
+
+// segmentName is the epoch in the name of a new segment at base.
+func (l *Log) segmentName(epoch uint64, base batch.Offset) uint64 {
+	name := epoch << epochShift
+	if l.begun.base == base && l.begun.epoch>>epochShift == epoch {
+		name = l.begun.epoch&^replacement + 2
+	}
+	l.begun = placement{base: base, epoch: name}
+	return name
+}
 
 func (g *segment) position(a address) Position { return Position(a - g.address) }
 

@@ -126,6 +126,7 @@ func (g *segment) makeDurable() {
 			}
 			g.file.named = true
 			g.ready()
+			g.log.sweep()
 		}})
 	}})
 }
@@ -208,22 +209,26 @@ func (g *segment) close() {
 // allocateStep is how much space is reserved ahead for a partition with bulk traffic.
 const allocateStep = 16 << 20
 
-// allocate reserves space before the writes of a busy log get there. It may fail: the writes then find their own.
-func (g *segment) allocate(to Position) {
+// reserve takes space ahead of the writes of a busy log, which has filled a block of 1 MiB. It may fail: the writes then
+// find their own. A file's length says nothing, so what is reserved and not used does no harm.
+func (g *segment) reserve(to Position) {
 	f, l := &g.file, g.log
-	if f.allocating || to+allocateStep/4 < f.allocated || l.tail.level < len(tailSizes)-1 {
+	if f.allocating || to+allocateStep/4 < f.allocated || l.tail.level < len(tailSizes)-1 || g.closed {
 		return
 	}
-	from := max(f.allocated, alignDown(to))
-	size := min(from+allocateStep, max(Position(l.opt.SegmentBytes), to)) - from
+	from := max(f.allocated, to)
+	size := min(allocateStep, alignDown(Position(l.opt.SegmentBytes))-from)
 	if size <= 0 {
 		return
 	}
 	f.allocating = true
 	f.users++
-	l.share.dev.Submit(&Op{Kind: OpAllocate, Class: ClassTail, File: f.handle, Pos: from, Size: int64(size), Done: func(op *Op) {
+	l.share.dev.Submit(&Op{Kind: OpAllocate, Class: ClassTail, File: f.handle, Pos: from, Size: int64(size), Done: func(*Op) {
 		f.allocated, f.allocating = from+size, false
 		g.release()
+		if f.failed != nil {
+			l.replaceWhenQuiet(g)
+		}
 	}})
 }
 

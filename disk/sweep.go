@@ -17,7 +17,7 @@ func (l *Log) sweep() {
 	dev, dir := l.share.dev, directory(l.key)
 	dev.Submit(&Op{Kind: OpList, Class: ClassCold, Path: dir, Done: func(op *Op) {
 		for _, name := range op.Names {
-			if base, epoch, ok := parseSegmentName(name); ok && epoch>>8 < l.s.cfg.Start && !l.has(base, epoch) {
+			if base, epoch, ok := parseSegmentName(name); ok && epoch>>epochShift < l.s.cfg.Start && !l.has(base, epoch) {
 				dev.Submit(&Op{Kind: OpRemove, Class: ClassCold, Path: dir + "/" + name})
 			}
 		}

@@ -55,6 +55,7 @@ func (l *Log) applyTrim(start batch.Offset) {
 // removeBelow removes the segments whose batches are all below the log start. The last one stays while anything of it is
 // not placed or it may take appends that would need it.
 func (l *Log) removeBelow() {
+	l.voidBelow()
 	for len(l.segments) > 0 {
 		g := l.segments[0]
 		if g.end > l.logStart || l.unplacedIn(g) || len(l.segments) == 1 && g.length == g.start {
@@ -71,6 +72,26 @@ func (l *Log) removeBelow() {
 		g.closed, g.doomed = true, true
 		l.share.indexes.remove(g)
 		g.tidy()
+	}
+}
+
+// voidBelow takes what is not placed of such segments for placed: nobody will read it. After a crash the file may be
+// gone already while the journal still gives its last bytes back.
+func (l *Log) voidBelow() {
+	changed := false
+	for _, e := range l.extents {
+		g := e.segment
+		if g.end > l.logStart || e.flight > 0 || e.direct && !e.landed || e.last > l.readyN {
+			break
+		}
+		if !e.closed {
+			l.padTail()
+		}
+		g.index.written = true // not worth a file
+		e.done, changed = e.to, true
+	}
+	if changed {
+		l.settle()
 	}
 }
 
