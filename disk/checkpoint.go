@@ -96,7 +96,8 @@ func (c *checkpoint) begin(force bool) {
 // due paces: nothing is done while the ring is less than half full, so that a tail is padded once for many appends.
 func (c *checkpoint) due() bool {
 	j := c.s.journal
-	return j.used()+j.stagedBlocks() >= j.ringBlocks()/2
+	live := j.at - (j.now.Dead+1)*j.perFile // what is declared dead needs no other checkpoint, only its mark
+	return live+j.stagedBlocks() >= j.ringBlocks()/2
 }
 
 // start collects the logs concerned.
@@ -226,7 +227,7 @@ func (c *checkpoint) placed(l *Log, err error) {
 // snapshot appends l's record to the state log.
 func (c *checkpoint) snapshot(l *Log) {
 	b := &l.member
-	if b.unknown != nil {
+	if b.orphan {
 		c.s.state.raw(b.unknown)
 		return
 	}

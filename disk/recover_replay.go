@@ -85,8 +85,9 @@ func (r *recovery) stateOf(k Key) *replayState {
 	case Live:
 		r.restore(st)
 	default:
+		st.log.member.orphan = true
 		if st.found != nil {
-			st.log.member.unknown = st.found.raw
+			st.log.member.unknown, st.log.member.placed = st.found.raw, st.found.Placed
 		}
 		r.damage(st, CauseUnknown, 0, nil, fmt.Errorf("id %s has neither topic nor tombstone", k))
 	}

@@ -88,6 +88,9 @@ func (s *stateLog) record(r *stateRecord, fill func(r *stateRecord, dst []byte) 
 
 // raw appends a whole record as it was once read.
 func (s *stateLog) raw(p []byte) {
+	if len(p) == 0 {
+		return
+	}
 	s.starts = append(s.starts, s.position())
 	s.stream = append(s.stream, p...)
 }

@@ -25,7 +25,8 @@ type member struct {
 	epoch   uint64 // of the last durable or replayed entry, for the state log
 
 	damage       *Damage // why it is fenced over restarts, nil for most
-	unknown      []byte  // of an id that meta does not know: its state record as it was found, header included
+	orphan       bool    // its id is unknown to meta
+	unknown      []byte  // then: its state record as it was found, nil for none
 	gone         bool    // the state log says that it is dropped
 	dropIndex    uint64  // of its drop, 0 none
 	dropped      bool    // its drop is durable
