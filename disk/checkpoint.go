@@ -163,6 +163,9 @@ func (c *checkpoint) width() int {
 func (c *checkpoint) place(force bool) {
 	st := c.s.state
 	st.step(false)
+	if fault.On(fault.Rule25ChunkPerPartition) && st.busy {
+		return
+	}
 	width := c.width()
 	if force {
 		width = placesMax
@@ -173,7 +176,7 @@ func (c *checkpoint) place(force bool) {
 		c.placeOne(l)
 		if fault.On(fault.Rule25ChunkPerPartition) {
 			st.step(true)
-			width = 1
+			return
 		}
 	}
 	switch {

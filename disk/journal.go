@@ -193,7 +193,12 @@ func (j *journal) limit() uint64 {
 func (j *journal) ringBlocks() uint64 { return uint64(len(j.files)) * j.perFile }
 
 // used is how many blocks of the ring hold live generations.
-func (j *journal) used() uint64 { return j.at - (j.durable.Dead+1)*j.perFile }
+func (j *journal) used() uint64 {
+	if fault.On(fault.Rule03ReuseUndeclared) {
+		return 0
+	}
+	return j.at - (j.durable.Dead+1)*j.perFile
+}
 
 // stagedBlocks estimates from above what the staged entries will take.
 func (j *journal) stagedBlocks() uint64 {
@@ -214,6 +219,15 @@ func (j *journal) next() *image {
 		return nil
 	}
 	return m
+}
+
+// waits says whether the next group does not fit below the limit.
+func (j *journal) waits() bool {
+	m := j.image
+	if len(j.queue) > 0 {
+		m = j.queue[0]
+	}
+	return m.entries > 0 && j.at+uint64(m.blocks)+2 > j.limit()
 }
 
 // submit sends the oldest staged group; next was not nil.

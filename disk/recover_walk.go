@@ -168,6 +168,9 @@ func (w *journalWalk) cut() {
 // walkJournal decides, reports, and keeps the decision for replay.
 func (r *recovery) walkJournal() {
 	s, j, sc := r.s, r.s.journal, &r.scan
+	if fault.On(fault.Rule03KeepDead) {
+		sc.most.Dead = 0
+	}
 	first := (sc.most.Dead + 1) * j.perFile
 	w := &r.walk
 	*w = journalWalk{

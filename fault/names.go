@@ -35,6 +35,9 @@ const (
 	// Rule03TrustStale believes journal blocks that an earlier start left behind the place where a later one went on.
 	Rule03TrustStale Fault = "rule03-trust-stale"
 
+	// Rule03KeepDead replays generations of the journal that a mark declares dead.
+	Rule03KeepDead Fault = "rule03-keep-dead"
+
 	// Rule03NoMadeMark does not say in the journal which of its files exist, so a lost newest file reads as a clean end.
 	Rule03NoMadeMark Fault = "rule03-no-made-mark"
 
@@ -138,6 +141,7 @@ var names = []Fault{
 	Rule02NoCopy,
 	Rule03ReuseUndeclared,
 	Rule03TrustStale,
+	Rule03KeepDead,
 	Rule03NoMadeMark,
 	Rule05NoIndex,
 	Rule05StateReset,

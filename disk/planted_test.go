@@ -1,0 +1,54 @@
+//go:build !planted
+
+package disk
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slipringmq/slipring/fault"
+)
+
+// Each rule switched off must be found by the test of the rule: a test that passes without its rule proves nothing. The
+// package is built once with the tag planted; the parent's own tests are the other half, they pass with the rule on.
+func TestRulesAreFoundWhenSwitchedOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the package's tests a second time")
+	}
+	bin := filepath.Join(t.TempDir(), "disk.test")
+	if out, err := exec.Command("go", "test", "-c", "-tags=planted", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go test -c: %v\n%s", err, out)
+	}
+	for _, c := range []struct {
+		planted fault.Fault
+		test    string
+	}{
+		{fault.Rule01CutDamage, "TestRule01LastGroupDamageIsReported"},
+		{fault.Rule01NoIdleMarks, "TestRule01LastGroupDamageIsReported"},
+		{fault.Rule03ReuseUndeclared, "TestRule03LiveFileIsNotReused"},
+		{fault.Rule03TrustStale, "TestRule03WritingOnAfterACut"},
+		{fault.Rule03NoMadeMark, "TestRule03LostNewestFile"},
+		{fault.Rule03KeepDead, "TestRule03ReusedFileHead"},
+		{fault.Rule05NoIndex, "TestRule05SnapshotAndEntries"},
+		{fault.Rule05DamageUnnamed, "TestRule05DamageNamesPartitions"},
+		{fault.Rule05StateReset, "TestRule05LostSnapshotFences"},
+		{fault.Rule08CopyForward, "TestRule08SmallTails"},
+		{fault.Rule09NoShare, "TestRule09QuarterStaysOpenToTheRest"},
+		{fault.Rule12DiscardUnknown, "TestRule12UnknownIsNeverDiscarded"},
+		{fault.Rule12GoneEarly, "TestRule12GoneAfterTheLastEntry"},
+		{fault.Rule25ChunkPerPartition, "TestRule25OneStateFile"},
+		{fault.Rule30NoStall, "TestRule30Stall"},
+	} {
+		t.Run(string(c.planted), func(t *testing.T) {
+			cmd := exec.Command(bin, "-test.run=^"+c.test+"$", "-test.short")
+			cmd.Env = append(os.Environ(), fault.EnvName+"="+string(c.planted))
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "--- FAIL: "+c.test) {
+				t.Errorf("%s did not notice (%v):\n%s", c.test, err, out)
+			}
+		})
+	}
+}
