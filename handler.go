@@ -2,11 +2,16 @@ package slipring
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/slipringmq/slipring/loop"
 )
 
 // The host is its loop's handler: it passes on what the loop brings, with the time of the turn.
+
+// stopStepNanos is how long a stopping shard may rest: its steps follow one another without a completion that would make
+// the loop turn.
+const stopStepNanos = int64(time.Millisecond)
 
 // Opened passes on a new connection.
 func (h *host) Opened(c loop.Conn, _ int, remote netip.AddrPort) {
@@ -37,19 +42,21 @@ func (h *host) EndTurn(monoNanos, unixMillis int64) (wakeAt int64) {
 	for len(h.calls) > 0 {
 		(<-h.calls)()
 	}
-	if h.stopping.Load() {
-		h.stop()
+	stopping := h.stopping.Load()
+	if stopping {
+		h.loop.CloseListeners()
+		h.shard.Stop()
 	}
-	return h.shard.EndTurn(monoNanos, unixMillis)
-}
-
-// stop goes on in every turn until the shard has finished.
-func (h *host) stop() {
-	h.loop.CloseListeners()
-	h.shard.Stop()
-	if h.shard.Stopped() || h.giveUp.Load() {
+	wakeAt = h.shard.EndTurn(monoNanos, unixMillis)
+	switch {
+	case !stopping:
+	case h.shard.Stopped() || h.giveUp.Load():
+		// After the turn: the one that stops the shard may be the last for which there is anything to do.
 		h.loop.Stop()
+	default:
+		wakeAt = monoNanos + stopStepNanos
 	}
+	return wakeAt
 }
 
 func (h *host) startTurn() { h.shard.StartTurn(h.loop.Now(), h.loop.UnixMillis()) }

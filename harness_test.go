@@ -3,12 +3,15 @@ package slipring_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -56,7 +59,7 @@ func runChild(dir, listen string) int {
 	stopped := make(chan struct{})
 	go func() { // the parent's end of the pipe closing is the signal to stop cleanly
 		defer close(stopped)
-		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
+		answerQuestions(b)
 	}()
 	select {
 	case <-stopped:
@@ -71,12 +74,62 @@ func runChild(dir, listen string) int {
 	return 0
 }
 
+// childStats is what a child tells about itself.
+type childStats struct {
+	slipring.Stats
+	Mallocs    uint64 // objects ever allocated on the Go heap
+	HeapBytes  uint64 // live or not yet collected
+	Goroutines int
+}
+
+// answerQuestions writes one line of JSON for each line of input, until the input ends.
+func answerQuestions(b *slipring.Broker) {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		s, err := statsOf(b)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return
+		}
+		line, _ := json.Marshal(s)
+		fmt.Printf("%s\n", line)
+	}
+}
+
+func statsOf(b *slipring.Broker) (s childStats, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if s.Stats, err = b.Stats(ctx); err != nil {
+		return s, err
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s.Mallocs, s.HeapBytes, s.Goroutines = m.Mallocs, m.HeapAlloc, runtime.NumGoroutine()
+	return s, nil
+}
+
 // child is a broker in a process of its own.
 type child struct {
 	addr string
 	cmd  *exec.Cmd
 	in   *os.File
+	out  *bufio.Reader
 	log  strings.Builder // read after the process has ended only
+}
+
+// stats asks the child for its counters.
+func (c *child) stats(t testing.TB) (s childStats) {
+	t.Helper()
+	if _, err := c.in.WriteString("stats\n"); err != nil {
+		t.Fatal(err)
+	}
+	line, err := c.out.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &s)
+	}
+	if err != nil {
+		t.Fatalf("child's counters: %q: %v", line, err)
+	}
+	return s
 }
 
 // startChild runs a broker on dir. listen may be empty: the kernel chooses the port.
@@ -100,7 +153,8 @@ func startChild(t testing.TB, dir, listen string, env ...string) *child {
 	}
 	r.Close()
 	t.Cleanup(c.kill)
-	line, err := bufio.NewReader(out).ReadString('\n')
+	c.out = bufio.NewReader(out)
+	line, err := c.out.ReadString('\n')
 	if err != nil {
 		c.kill()
 		t.Fatalf("the broker did not start: %s", c.log.String())
@@ -133,18 +187,65 @@ func (c *child) stop(t testing.TB) {
 // openBroker runs a broker in this process.
 func openBroker(t testing.TB, cfg slipring.Config) *slipring.Broker {
 	t.Helper()
-	b, err := slipring.Open(cfg, nil)
+	b, _ := openLogged(t, cfg)
+	return b
+}
+
+// openLogged is openBroker; log is what it says.
+func openLogged(t testing.TB, cfg slipring.Config) (b *slipring.Broker, log *logLines) {
+	t.Helper()
+	log = &logLines{}
+	b, err := slipring.Open(cfg, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := b.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
+	t.Cleanup(func() { closeBroker(t, b) })
+	return b, log
+}
+
+// closeBroker stops b cleanly; a second time does nothing.
+func closeBroker(t testing.TB, b *slipring.Broker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := b.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// logLines is a log that can be read while it is written.
+type logLines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// within is a context for one test that should need far less.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually polls until ok holds, for things that no event announces.
+func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, limit)
 		}
-	})
-	return b
+	}
 }
 
 func connect(t testing.TB, addr string) *client.Client {

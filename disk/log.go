@@ -160,6 +160,10 @@ func (l *Log) Append(epoch uint64, h *batch.Header, body [][]byte) (index uint64
 	return l.stageBatch(KindAppend, epoch, nil), nil
 }
 
+// Room says whether a batch of n bytes, header included, would be admitted now. One that is written data first needs room
+// in the journal for its reference only. Errors: those of Append.
+func (l *Log) Room(n int) error { return l.admit(n) }
+
 func (l *Log) admit(n int) error {
 	switch {
 	case l.fenced != nil || l.dropping != 0:

@@ -99,7 +99,7 @@ func (s *Shard) admit(r *request, n int) (*partition, *refusal) {
 	case s.stall && !fault.On(fault.Rule30NoStall):
 		return nil, refuseStalled
 	}
-	if err := s.store.Room(n); err != nil {
+	if err := p.log.Room(n); err != nil {
 		return nil, refuseDisk(err)
 	}
 	return p, nil
