@@ -160,10 +160,9 @@ func (s *Shard) enough(f *fetch) bool {
 	return f.have >= f.minBytes
 }
 
-// readable says whether there is a record at or after the cursor that may be read. Between a log end and the ceiling that
-// a start resumed at there is none.
+// readable says whether there is a record at or after the cursor that may be read.
 func (part *fetchPart) readable() bool {
-	return uint64(part.cursor.Offset) < min(part.p.high, uint64(part.p.log.LogEnd()))
+	return part.p.holds(uint64(part.cursor.Offset), part.p.high)
 }
 
 // count adds what is readable at part to f.have, and says whether that is enough. What is not in memory always is: a
@@ -321,7 +320,7 @@ func (s *Shard) fetchRead(f *fetch) {
 func (s *Shard) take(f *fetch, part *fetchPart) bool {
 	r := &f.read
 	n, inside := bytesIn(r.Data), part.cursor.Skip > 0
-	code := codeOfRead(r.Err)
+	code := part.p.codeOf(r)
 	switch {
 	case code != 0 && inside: // what was sent of the batch cannot be completed
 		r.Release()
@@ -333,6 +332,7 @@ func (s *Shard) take(f *fetch, part *fetchPart) bool {
 		r.Release()
 		return false
 	case n == 0:
+		part.p.isEmpty(r)
 		part.has = false
 		r.Release()
 		return false
@@ -355,7 +355,7 @@ func (s *Shard) take(f *fetch, part *fetchPart) bool {
 	part.left -= n
 	f.left -= n
 	f.started, part.sent = true, true
-	part.has = part.cursor.Skip > 0 || uint64(part.cursor.Offset) < min(part.limit, uint64(part.p.log.LogEnd()))
+	part.has = part.cursor.Skip > 0 || part.p.holds(uint64(part.cursor.Offset), part.limit)
 	last := f.current() == nil
 	s.sendFetch(f, part, r.Data, n, last)
 	r.Release()

@@ -34,6 +34,8 @@ type partition struct {
 	notes         ring[note]
 
 	high      uint64
+	gapFrom   uint64 // no record lies at or above it and below gapTo
+	gapTo     uint64
 	producers producers
 	waits     ring[waiter] // answers by the index they depend on, ascending
 	atEnd     ring[waiter] // answers of unjournaled logs, by the durable end they depend on

@@ -192,6 +192,7 @@ func (s *Shard) resume(dev disk.Device, clean bool) error {
 func (s *Shard) scanProducers(dev disk.Device, p *partition, from uint64) error {
 	w := &s.scratch.walk
 	done := false
+	p.high = p.durable
 	r := disk.Read{From: disk.Cursor{Offset: batch.Offset(max(from, p.start))}, Limit: batch.Offset(p.durable), MaxBytes: scanBytes}
 	r.Done = func(*disk.Read) { done = true }
 	for uint64(r.From.Offset) < p.durable {
@@ -200,7 +201,7 @@ func (s *Shard) scanProducers(dev disk.Device, p *partition, from uint64) error 
 				return err
 			}
 		}
-		if r.Err != nil {
+		if p.codeOf(&r) != frame.ErrNone {
 			s.report("warn", "sequences of producers may be incomplete", "topic", p.topic.name, "partition", p.number, "error", r.Err)
 			return nil
 		}

@@ -184,8 +184,7 @@ func (part *subPart) delist() {
 // behind says whether there is something to deliver.
 func (part *subPart) behind() bool {
 	p := part.p
-	return part.cursor.Skip > 0 ||
-		p.log != nil && uint64(part.cursor.Offset) < min(p.high, uint64(p.log.LogEnd()))
+	return part.cursor.Skip > 0 || p.log != nil && p.holds(uint64(part.cursor.Offset), p.high)
 }
 
 // wake puts part into its subscription's turn when there is something to deliver.
