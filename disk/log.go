@@ -290,10 +290,15 @@ func (l *Log) isDurable(index uint64) {
 	for l.readyN < l.tail.batches.last && l.tail.batches.at(l.readyN).index <= l.durableIndex {
 		l.readyN++
 	}
-	l.settle()
+	trimmed := false
 	for len(l.trims) > 0 && l.trims[0].index <= index {
-		l.applyTrim(l.trims[0].start)
+		l.logStart = max(l.logStart, l.trims[0].start)
 		l.trims = l.trims[:copy(l.trims, l.trims[1:])]
+		trimmed = true
+	}
+	l.settle()
+	if trimmed {
+		l.removeBelow()
 	}
 	if l.dropping != 0 && l.dropping <= index {
 		l.removeAll()

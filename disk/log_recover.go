@@ -39,7 +39,7 @@ func (l *Log) scanned(i int, s *scan, err error, done func(error)) {
 	g := s.segment
 	finish := func(err error) {
 		g.closed, g.index.complete = true, false
-		if err == nil || g.end > g.first {
+		if g.end > g.first {
 			l.logEnd = max(l.logEnd, g.end)
 			l.durableEnd = l.logEnd
 		}

@@ -142,6 +142,10 @@ func (h *hotBlocks) add(b *tailBlock) {
 	}
 	h.newest = b
 	h.bytes += int64(len(b.mem.Data))
+}
+
+// shrink evicts down to the limit. It is not part of add, whose caller walks over the blocks of a tail.
+func (h *hotBlocks) shrink() {
 	for h.bytes > h.limit && h.evictOldest() {
 	}
 }

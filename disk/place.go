@@ -193,6 +193,7 @@ func (l *Log) cool(end address) {
 			l.share.hot.add(b)
 		}
 	}
+	l.share.hot.shrink()
 }
 
 // releaseTail gives all memory of a log whose batches are all placed back.
@@ -209,7 +210,9 @@ func (l *Log) releaseTail() {
 // evictFirst gives back the first block, which is hot, and forgets the batches that lie in it, even in part.
 func (l *Log) evictFirst() {
 	b := l.tail.blocks[0]
-	l.tail.blocks = l.tail.blocks[:copy(l.tail.blocks, l.tail.blocks[1:])]
+	n := copy(l.tail.blocks, l.tail.blocks[1:])
+	l.tail.blocks[n] = nil
+	l.tail.blocks = l.tail.blocks[:n]
 	q := &l.tail.batches
 	for q.first < q.last && q.at(q.first).at < b.to() {
 		q.first++

@@ -25,7 +25,8 @@ func (l *Log) Trim(epoch uint64, start batch.Offset) (index uint64, err error) {
 	}
 	l.trims = append(l.trims, staged{index, start})
 	if fault.On(fault.Rule12UnlinkEarly) {
-		l.applyTrim(start)
+		l.logStart = start
+		l.removeBelow()
 	}
 	return index, nil
 }
@@ -41,15 +42,6 @@ func (l *Log) noteSegment(g *segment, epoch uint64) uint64 {
 		return 0 // admitted a moment ago: neither fenced nor dropped
 	}
 	return index
-}
-
-// applyTrim moves the log start and removes what lies below it.
-func (l *Log) applyTrim(start batch.Offset) {
-	l.logStart = max(l.logStart, start)
-	if l.replaying {
-		return // later entries may still refer to the segments; recovered looks again
-	}
-	l.removeBelow()
 }
 
 // removeBelow removes the segments whose batches are all below the log start. The last one stays while anything of it is
