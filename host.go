@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"runtime"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/slipringmq/slipring/affinity"
 	"github.com/slipringmq/slipring/disk"
@@ -82,11 +84,42 @@ func (h *host) start() error {
 	}
 	h.later(h.loop.Free)
 	h.waker.Store(h.loop.Wake)
-	// Before the disk: a port in use then costs no recovery. Connections wait in the backlog until the loop runs.
-	if _, h.addr, err = h.loop.Listen(h.cfg.Listen); err != nil {
-		return fmt.Errorf("listen %s: %w", h.cfg.Listen, err)
+	if err := h.lock(); err != nil {
+		return err
+	}
+	// Before the recovery, which a port in use then does not cost. Connections wait in the backlog until the loop runs.
+	if err := h.listen(); err != nil {
+		return err
 	}
 	return h.openShard()
+}
+
+// lock claims the data directory and hands the claim to the ring.
+func (h *host) lock() error {
+	lock, err := disk.TakeLock(h.cfg.Data, disk.LockOptions{Wait: h.cfg.LockWait, Waiting: func(why string) {
+		h.log.Info(why, "event", "lock.wait", "data", h.cfg.Data)
+	}})
+	if err != nil {
+		return err
+	}
+	h.later(lock.Release)
+	return lock.Hold(h.ring)
+}
+
+// Kernel work on behalf of a killed process goes on after the process is gone: its ring holds the listener until the
+// requests on it are cancelled. So a port that is in use gets a moment before it is an error.
+const (
+	listenWait  = time.Second
+	listenRetry = 10 * time.Millisecond
+)
+
+func (h *host) listen() (err error) {
+	for deadline := time.Now().Add(listenWait); ; time.Sleep(listenRetry) {
+		_, h.addr, err = h.loop.Listen(h.cfg.Listen)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // later remembers how to undo a step of start.
@@ -102,16 +135,6 @@ func (h *host) tearDown() error {
 }
 
 func (h *host) openShard() error {
-	lock, err := disk.TakeLock(h.cfg.Data, disk.LockOptions{Wait: h.cfg.LockWait, Waiting: func(why string) {
-		h.log.Info(why, "event", "lock.wait", "data", h.cfg.Data)
-	}})
-	if err != nil {
-		return err
-	}
-	h.later(lock.Release)
-	if err := lock.Hold(h.ring); err != nil {
-		return err
-	}
 	found, err := disk.Probe(h.cfg.Data, disk.ProbeOptions{AllowBuffered: h.cfg.Buffered})
 	if err != nil {
 		return err

@@ -27,7 +27,9 @@ func (e *Uring) Listen(addr netip.AddrPort) (int, netip.AddrPort, error) {
 	}
 	l := &listener{fd: fd, index: len(e.listeners), addr: actual}
 	e.listeners = append(e.listeners, l)
-	e.armAccept(l)
+	if e.handler != nil { // else Run does: the ring may turn for the disk before there is anybody to tell
+		e.armAccept(l)
+	}
 	return l.index, actual, nil
 }
 

@@ -72,6 +72,9 @@ func NewUring(ring *uring.Ring, pool *block.Pool, c Config) (*Uring, error) {
 // handler hears Closed for each of them, and no EndTurn any more.
 func (e *Uring) Run(h Handler) error {
 	e.handler = h
+	for _, l := range e.listeners {
+		e.armAccept(l)
+	}
 	for !e.stopped.Load() {
 		e.beginTurn()
 		wakeAt := h.EndTurn(e.now, e.unixMillis)
