@@ -67,6 +67,7 @@ func anyOrder(t *testing.T, seed uint64) {
 				continue
 			}
 			if got := b.log(k).LogStart(); got < starts[k] {
+				b.log(k).dump()
 				t.Fatalf("seed %d: %s: log start fell from %d to %d", seed, k, starts[k], got)
 			}
 			b.lost(k, durable[k])

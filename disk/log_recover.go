@@ -1,12 +1,16 @@
 package disk
 
-import "github.com/slipringmq/slipring/frame/batch"
+import (
+	"github.com/slipringmq/slipring/fault"
+	"github.com/slipringmq/slipring/frame/batch"
+)
 
 // scanNext looks for the end of the first segment outside the journal whose end no snapshot names; false: there is none.
 // Only such segments are ever scanned for their end, from their last durable length on, every body checked (R13, R16).
 func (l *Log) scanNext(done func(error)) bool {
 	for i, g := range l.segments {
-		if g.scan {
+		if g.scan || fault.On(fault.Rule16ScanForEnd) && !g.swept {
+			g.swept = true
 			l.scanEnd(i, g, done)
 			return true
 		}

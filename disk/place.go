@@ -280,6 +280,9 @@ func (l *Log) write(e *extent, from, to address, class Class) {
 	w.log, w.extent, w.to, w.bytes = l, e, to, int(to-from)
 	w.op.Class, w.op.File, w.op.Pos = class, e.segment.file.handle, e.segment.position(from)
 	w.op.Data, w.held = l.tail.pieces(from, to, w.op.Data[:0], w.held[:0])
+	if class == ClassDirect && fault.On(fault.Rule02NoCopy) {
+		w.op.Data[0] = w.op.Data[0][16:] // the phase at which it stood behind a frame header
+	}
 	e.flight++
 	e.segment.file.users++
 	l.share.dev.Submit(&w.op)

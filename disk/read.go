@@ -3,6 +3,7 @@ package disk
 import (
 	"fmt"
 
+	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/frame/batch"
 	"github.com/slipringmq/slipring/loop/block"
 )
@@ -128,6 +129,9 @@ func (l *Log) readHot(r *Read, o uint64) {
 		take := min(rest, int64(left))
 		if take < rest && len(r.Data) > 0 {
 			return
+		}
+		if fault.On(fault.Rule08HandOutPadding) && take == rest && o+1 < q.last {
+			take = int64(q.at(o+1).at-d.at) - skip
 		}
 		from := d.at + address(skip)
 		r.Data, r.held = l.tail.pieces(from, from+address(take), r.Data, r.held)

@@ -44,6 +44,7 @@ type segment struct {
 	reads    int      // cold reads that use the file
 	doomed   bool     // trimmed or dropped: removed once nobody uses it
 	scan     bool     // plain: its end must be looked for
+	swept    bool     // and was (only to plant a fault)
 	missing  bool     // replay found no file where bytes should be
 	refilled Position // replay has given all bytes below
 }
