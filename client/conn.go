@@ -168,13 +168,28 @@ func (c *conn) unansweredID() uint64 {
 	return id
 }
 
-// send queues a frame of one part. After a failure of the connection it does nothing: the calls end by themselves.
+// send sends a frame of one part, and may wait for the socket. After a failure of the connection it does nothing: the calls
+// end by themselves.
 func (c *conn) send(cmd frame.Command, id uint64, m encoder) {
 	var scratch [256]byte
 	c.out.add(cmd, 0, id, m.Append(scratch[:0]), nil, nil, nil)
+	c.sendNow()
 }
 
-// sendBatch queues PRODUCE with a batch of any size, in parts. ref owns batch. written, if not nil, is called once: with
+// post is send that never waits.
+func (c *conn) post(cmd frame.Command, id uint64, m encoder) {
+	var scratch [32]byte
+	c.out.add(cmd, 0, id, m.Append(scratch[:0]), nil, nil, nil)
+	c.out.kick()
+}
+
+func (c *conn) sendNow() {
+	if err := c.out.sendNow(c.stream); err != nil {
+		c.fail(err)
+	}
+}
+
+// sendBatch sends PRODUCE with a batch of any size, in parts. ref owns batch. written, if not nil, is called once: with
 // nil when the last byte has been handed to the kernel, else with the reason why the batch did not go.
 func (c *conn) sendBatch(id uint64, p frame.Produce, ref *buffer, written func(error)) {
 	rest := p.Batch
@@ -199,6 +214,7 @@ func (c *conn) sendBatch(id uint64, p frame.Produce, ref *buffer, written func(e
 			return
 		}
 		if last {
+			c.sendNow()
 			return
 		}
 		rest, head = rest[n:], nil
@@ -207,7 +223,7 @@ func (c *conn) sendBatch(id uint64, p frame.Produce, ref *buffer, written func(e
 
 // cancel asks the broker to answer a waiting request now.
 func (c *conn) cancel(id uint64) {
-	c.send(frame.CmdCancel, id, &frame.Cancel{RequestID: id})
+	c.post(frame.CmdCancel, id, &frame.Cancel{RequestID: id})
 }
 
 // forget drops the reply of a request that nobody waits for any more.
@@ -285,7 +301,7 @@ func (c *conn) write() {
 				return
 			}
 			if id, err := c.register(&call{cmd: frame.CmdPing, to: discard{}}); err == nil {
-				c.send(frame.CmdPing, id, &frame.Empty{})
+				c.post(frame.CmdPing, id, &frame.Empty{})
 			}
 		}
 	}

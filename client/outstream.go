@@ -11,7 +11,8 @@ import (
 // Bodies up to this size are copied behind their header: cheaper than one more element of a gathered write.
 const copiedBodyMax = 8 << 10
 
-// outstream queues frames for the writer goroutine of a connection. Small payloads are copied, bodies of batches are
+// outstream queues frames of a connection. Its writer goroutine sends them; a caller that can afford to wait for the socket
+// sends at once when nobody else is sending, and saves the hand-over, which costs more than the write. Small payloads are copied, bodies of batches are
 // written from where they lie. What bounds the queue is what bounds the requests: in-flight limits and the produce window.
 type outstream struct {
 	mu     sync.Mutex
@@ -20,7 +21,8 @@ type outstream struct {
 	closed bool
 	wake   chan struct{}
 
-	spareSmall  []byte // the writer's, swapped with the queue's
+	writing     sync.Mutex // held by who sends; guards what follows
+	spareSmall  []byte     // swapped with the queue's
 	spareBodies []outBody
 	gather      net.Buffers
 }
@@ -34,7 +36,8 @@ type outBody struct {
 
 func newOutstream() *outstream { return &outstream{wake: make(chan struct{}, 1)} }
 
-// add queues one frame with payload head and body. It reports false, and has kept nothing, after close.
+// add queues one frame with payload head and body. It reports false, and has kept nothing, after close. Call kick or sendNow
+// after the last one.
 func (o *outstream) add(cmd frame.Command, flags uint16, id uint64, head, body []byte, ref *buffer, written func(error)) bool {
 	o.mu.Lock()
 	if o.closed {
@@ -52,15 +55,30 @@ func (o *outstream) add(cmd frame.Command, flags uint16, id uint64, head, body [
 		o.bodies = append(o.bodies, outBody{len(o.small), body, ref, written})
 	}
 	o.mu.Unlock()
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
 	return true
 }
 
-// flush writes all that is queued. Only the writer goroutine calls it.
+// kick leaves the sending to the writer goroutine.
+func (o *outstream) kick() { signal(o.wake) }
+
+// sendNow sends what is queued, unless somebody is sending already.
+func (o *outstream) sendNow(w io.Writer) error {
+	if !o.writing.TryLock() {
+		o.kick() // the one who sends may have looked at the queue for the last time
+		return nil
+	}
+	defer o.writing.Unlock()
+	return o.flushLocked(w)
+}
+
+// flush sends what is queued.
 func (o *outstream) flush(w io.Writer) error {
+	o.writing.Lock()
+	defer o.writing.Unlock()
+	return o.flushLocked(w)
+}
+
+func (o *outstream) flushLocked(w io.Writer) error {
 	for {
 		o.mu.Lock()
 		small, bodies := o.small, o.bodies
@@ -102,7 +120,7 @@ func (o *outstream) write(w io.Writer, small []byte, bodies []outBody) error {
 	return err
 }
 
-// close refuses further frames and lets go of the queued ones. Only after the writer goroutine has returned.
+// close refuses further frames and lets go of the queued ones. Frames that are being sent are let go by who sends them.
 func (o *outstream) close(why error) {
 	o.mu.Lock()
 	o.closed = true

@@ -113,7 +113,7 @@ func (ss *session) wait(first *chan<- error) error {
 			}
 			return err
 		case <-ss.strand.s.ctx.Done():
-			ss.conn.send(frame.CmdUnsubscribe, ss.id, &frame.Empty{})
+			ss.conn.post(frame.CmdUnsubscribe, ss.id, &frame.Empty{})
 			ss.conn.forget(ss.id)
 			return ErrClosed
 		}
@@ -216,7 +216,7 @@ func (ss *session) giveBack(records, bytes int64) {
 		return
 	}
 	if ss.conn.alive() {
-		ss.conn.send(frame.CmdCredit, ss.id, &frame.Credit{Records: ss.records, Bytes: ss.bytes})
+		ss.conn.post(frame.CmdCredit, ss.id, &frame.Credit{Records: ss.records, Bytes: ss.bytes})
 	}
 	ss.records, ss.bytes = 0, 0
 }

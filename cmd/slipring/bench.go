@@ -86,7 +86,7 @@ func newBenchMode(a *app, m benchMode) *cobra.Command {
 		case "raw":
 			fl.BoolVar(&cfg.Raw, name, false, "bare request and reply instead of the client's producer")
 		case "window":
-			fl.StringVar(&window, name, "4MiB", "how far the publisher may be ahead of the subscriber")
+			fl.StringVar(&window, name, "1MiB", "how far the publisher may be ahead of the subscriber")
 		case "floor":
 			fl.StringVar(&floor, name, "", "measure a relay at `ADDR_IN,ADDR_OUT` instead of a broker, with the same bytes")
 		}
