@@ -263,7 +263,6 @@ func TestStopAfterALongPark(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2*time.Duration(lingerNanos) + 100*time.Millisecond) // the promise is about time
-		c.Close()
 		s.stop()
 	})
 }
@@ -389,7 +388,7 @@ func TestPauseStopsAndResumeGoesOn(t *testing.T) {
 		})
 		c := s.dial()
 		id := within(t, "Opened", conn)
-		want := pattern(8<<20, 7)
+		want := pattern(32<<20, 7)
 		var written atomic.Int64
 		go func() {
 			for p := want; len(p) > 0; {
@@ -411,11 +410,14 @@ func TestPauseStopsAndResumeGoesOn(t *testing.T) {
 		if n := received(); n != 0 {
 			t.Fatalf("%d bytes arrived while paused from the start", n)
 		}
-		for range 20 { // in the same turn and in different ones
+		for range 3 { // in the same turn and in different ones
 			s.do(func() { s.loop.Resume(id); s.loop.Pause(id); s.loop.Resume(id) })
 			s.do(func() { s.loop.Pause(id) })
 		}
 		eventually(t, "paused again", func() bool { n := received(); return stuck() && received() == n })
+		if n := received(); n == len(want) {
+			t.Fatal("everything arrived although paused")
+		}
 		s.do(func() { s.loop.Resume(id) })
 		eventually(t, "all received", func() bool { return received() == len(want) })
 		s.do(func() {
@@ -426,12 +428,52 @@ func TestPauseStopsAndResumeGoesOn(t *testing.T) {
 	})
 }
 
+// A receive that was armed before Pause must not deliver what comes after it.
+func TestPauseTakesBackTheArmedReceive(t *testing.T) {
+	each(t, func(t *testing.T, e engine) {
+		got := make(chan string, 10)
+		conn := make(chan Conn, 1)
+		s := serve(t, e, Config{}, options{}, func(l Loop) *handler {
+			return &handler{
+				opened:   func(c Conn, _ int, _ netip.AddrPort) { conn <- c },
+				received: func(_ Conn, p []byte) { got <- string(p) },
+			}
+		})
+		c := s.dial()
+		id := within(t, "Opened", conn)
+		for round := range 5 {
+			if _, err := c.Write([]byte("before")); err != nil {
+				t.Fatal(err)
+			}
+			if p := within(t, "bytes", got); p != "before" {
+				t.Fatalf("round %d: %q", round, p)
+			}
+			s.do(func() { s.loop.Pause(id) })
+			s.do(func() {}) // the cancel is out, and
+			s.do(func() {}) // its completion is in
+			if _, err := c.Write([]byte("after")); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case p := <-got:
+				t.Fatalf("round %d: %q arrived while paused", round, p)
+			case <-time.After(20 * time.Millisecond):
+			}
+			s.do(func() { s.loop.Resume(id) })
+			if p := within(t, "bytes", got); p != "after" {
+				t.Fatalf("round %d: %q", round, p)
+			}
+		}
+	})
+}
+
 // A connection delivers its share of a turn and no more; the rest comes in order.
 func TestTurnIsBoundedPerConnection(t *testing.T) {
 	each(t, func(t *testing.T, e engine) {
 		var got []byte
 		inTurn, worst := 0, 0
 		first := true
+		closed := make(chan closing, 1)
 		s := serve(t, e, Config{}, options{}, func(l Loop) *handler {
 			return &handler{
 				received: func(c Conn, p []byte) {
@@ -442,6 +484,7 @@ func TestTurnIsBoundedPerConnection(t *testing.T) {
 					got = append(got, p...)
 					inTurn += len(p)
 				},
+				closed:  func(c Conn, err error) { closed <- closing{c, err} },
 				endTurn: func(int64, int64) int64 { worst, inTurn = max(worst, inTurn), 0; return 0 },
 			}
 		})
@@ -450,10 +493,15 @@ func TestTurnIsBoundedPerConnection(t *testing.T) {
 		if _, err := c.Write(want); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "all received", func() (ok bool) { s.do(func() { ok = len(got) == len(want) }); return ok })
+		if err := c.CloseWrite(); err != nil { // the end must not overtake what waits for its turn
+			t.Fatal(err)
+		}
+		if e := within(t, "Closed", closed); e.err != nil {
+			t.Errorf("closed with %v", e.err)
+		}
 		s.do(func() {
 			if !bytes.Equal(got, want) {
-				t.Error("bytes differ")
+				t.Errorf("%d of %d bytes, or others", len(got), len(want))
 			}
 			if worst >= turnBytes+(64<<10) {
 				t.Errorf("%d bytes in one turn", worst)
