@@ -80,7 +80,14 @@ type fakeSub struct {
 	end            chan struct{}
 }
 
+// newFake starts a broker and, after the test, looks for goroutines that it left behind.
 func newFake(t *testing.T) *fake {
+	t.Helper()
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	return startFake(t)
+}
+
+func startFake(t *testing.T) *fake {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -89,10 +96,7 @@ func newFake(t *testing.T) *fake {
 	f := &fake{t: t, ln: ln, addr: ln.Addr().String(), changed: make(chan struct{}), topics: map[string]*fakeTopic{}, nextID: 1, conns: map[*fakeConn]bool{}}
 	f.hello = frame.HelloReply{Version: 1, DirectoryID: [16]byte{1, 2, 3}, ProduceWindow: 64 << 20, MaxPayload: frame.MaxPayload, Shards: 1}
 	f.running.Go(f.accept)
-	t.Cleanup(func() {
-		f.close()
-		goleak.VerifyNone(t)
-	})
+	t.Cleanup(f.close)
 	return f
 }
 
