@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"math"
+
 	"github.com/slipringmq/slipring/disk"
 	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/frame"
@@ -80,7 +82,10 @@ type waiter struct {
 }
 
 // Entries of a partition beyond disk's own.
-const kindCeiling = disk.KindShard // payload: the new ceiling, u64
+const (
+	kindCeiling = disk.KindShard     // payload: the new ceiling, u64
+	kindStands  = disk.KindShard + 8 // payload: where producers stand, as in a snapshot
+)
 
 // ceilingAhead is how far ahead of the log end the ceiling is journaled, offsets.
 const ceilingAhead = 1_000_000
@@ -121,6 +126,7 @@ func (p *partition) apply(most int) int64 {
 		if q := p.producers.lookup(e.producer); q != nil && q.inFlight > 0 {
 			q.applied.add(e.epoch, sent{e.sequence, e.count, e.base, e.time})
 			q.inFlight--
+			q.noted = false
 		}
 	}
 	return e.bytes
@@ -244,6 +250,10 @@ func (s *Shard) DropStaged(topic, number uint32) {
 	for n > 0 && p.overlay.at(n-1).index >= kept {
 		n--
 	}
+	from := uint64(math.MaxUint64)
+	if n < p.overlay.len() {
+		from = p.overlay.at(n).base
+	}
 	p.dropEntries(n)
 	for i := p.notes.len(); i > 0 && p.notes.at(i-1).index >= kept; i-- {
 		p.notes.cut(i - 1)
@@ -258,14 +268,23 @@ func (s *Shard) DropStaged(topic, number uint32) {
 		}
 	}
 	p.lastIndex, p.ceilingIndex = min(p.lastIndex, kept-1), min(p.ceilingIndex, kept-1)
-	dropped := p.waits.len()
-	for dropped > 0 && p.waits.at(dropped-1).index >= kept {
-		dropped--
+	s.dropWaits(p, kept, from)
+}
+
+// dropWaits refuses the answers that depend on an entry from kept on, or stand for records from offset from on. The others
+// keep their order.
+func (s *Shard) dropWaits(p *partition, kept, from uint64) {
+	n := 0
+	for i := range p.waits.len() {
+		w := p.waits.at(i)
+		if w.index >= kept || w.base >= from {
+			s.giveUp(w, frame.Error{Code: frame.ErrBusy, Text: "taken back before it was written"})
+			continue
+		}
+		*p.waits.at(n) = *w
+		n++
 	}
-	for i := dropped; i < p.waits.len(); i++ {
-		s.giveUp(p.waits.at(i), frame.Error{Code: frame.ErrBusy, Text: "taken back before it was written"})
-	}
-	p.waits.cut(dropped)
+	p.waits.cut(n)
 }
 
 // dropEntries keeps the first n entries of the overlay and takes the others' effects back.
@@ -278,10 +297,10 @@ func (p *partition) dropEntries(n int) {
 	for i := range p.overlay.len() {
 		e := p.overlay.at(i)
 		if e.promised || i < n {
-			next = e.next
+			next = max(next, e.next)
 		}
 		if e.promised {
-			p.floor = e.next
+			p.floor = max(p.floor, e.next)
 		}
 		if q := p.producers.lookup(e.producer); q != nil {
 			q.staged, q.inFlight = q.applied, 0
