@@ -123,7 +123,9 @@ type zstdReader struct {
 
 func (z *zstdReader) decode(body []byte, limit int) ([]byte, error) {
 	if z.d == nil || z.limit != limit {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(limit)))
+		// The decoder's bound counts the window that a frame declares, too, which for a small body is larger than the body.
+		bound := uint64(max(limit, 8<<20))
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(bound))
 		if err != nil {
 			return nil, err
 		}
