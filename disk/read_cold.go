@@ -188,7 +188,9 @@ func (c *coldRead) fileOpened(err error) {
 // fileError makes a missing file damage and leaves other errors as they are.
 func (c *coldRead) fileError(err error) error {
 	if errors.Is(err, syscall.ENOENT) {
-		return c.damage(c.segment.start, c.target, errNoFile)
+		d := c.damage(c.segment.start, c.segment.first, errNoFile)
+		d.To = c.segment.end
+		return d
 	}
 	return err
 }
@@ -481,12 +483,12 @@ func (c *coldRead) leaveHint(pos Position, epoch uint64) {
 }
 
 // damage builds the error that names what cannot be read.
-func (c *coldRead) damage(pos Position, from batch.Offset, err error) error {
+func (c *coldRead) damage(pos Position, from batch.Offset, err error) *DamageError {
 	g := c.segment
 	c.log.share.stats.Damages++
 	from = max(from, g.first)
 	return &DamageError{
-		Key: c.log.key, From: from, To: max(g.index.after(pos, g.end), from),
+		Key: c.log.key, From: from, To: max(g.index.after(pos, g.end), from+1),
 		File: g.path("log"), Position: pos, Err: err,
 	}
 }

@@ -59,11 +59,33 @@ func (w *walker) step() (h batch.Header, found walked, err error) {
 		}
 		toBlock := int(alignUp(w.position()) - w.position())
 		if toBlock == 0 || !zeros(rest[:min(toBlock, len(rest))]) {
-			return h, walkDamaged, errHeader
+			if found := w.behind(toBlock); found != walkBatch {
+				return h, found, errHeader
+			}
 		}
 		w.at += toBlock
 	}
 	return h, walkEnd, nil
+}
+
+// behind looks past bytes that are neither batch nor zeros: when the next block begins with exactly the batch that is due,
+// no record is missing, and what rotted was padding.
+func (w *walker) behind(toBlock int) walked {
+	at := w.at + toBlock
+	switch {
+	case toBlock == 0 || w.pos+Position(at) >= w.limit:
+		return walkDamaged
+	case at+batch.HeaderBytes > len(w.p):
+		if w.at >= blockBytes {
+			return walkMore
+		}
+		return walkDamaged
+	}
+	h, err := batch.ParseHeader(w.p[at:])
+	if err != nil || h.PartitionTag != w.tag || offsetOf(h.BaseOffset) != w.next {
+		return walkDamaged
+	}
+	return walkBatch
 }
 
 func (w *walker) check(h batch.Header) (batch.Header, walked, error) {
