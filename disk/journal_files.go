@@ -56,13 +56,13 @@ func (f *fileMaker) wanted() uint64 {
 	return 0
 }
 
-// step starts making a file when the one before it is half full.
+// step starts making a file when the one before it is half full, or has no room for the group that is next.
 func (f *fileMaker) step(nowNanos int64) {
 	if f.busy || f.j.failed != nil || nowNanos < f.retryAt {
 		return
 	}
 	g := f.wanted()
-	if g == 0 || f.j.at+f.j.perFile/2 < g*f.j.perFile {
+	if g == 0 || f.j.at+f.j.perFile/2 < g*f.j.perFile && !f.j.waits() {
 		return
 	}
 	f.now = nowNanos

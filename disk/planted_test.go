@@ -27,7 +27,18 @@ func TestRulesAreFoundWhenSwitchedOff(t *testing.T) {
 		test    string
 	}{
 		{fault.Rule01CutDamage, "TestRule01LastGroupDamageIsReported"},
+		{fault.Rule01CutDamage, "TestEveryFlippedByteIsNoticed"},
 		{fault.Rule01NoIdleMarks, "TestRule01LastGroupDamageIsReported"},
+		{fault.Rule02DataFirst, "TestRule02DataBeforeReference"},
+		{fault.Rule02HoldLater, "TestRule02LaterAppendsWait"},
+		{fault.Rule02WholeBlocks, "TestRule02BothEndsAreWritten"},
+		{fault.Rule02NoCopy, "TestRule02AnyPhaseInMemory"},
+		{fault.Rule08HandOutPadding, "TestRule08PaddingIsNotHandedOut"},
+		{fault.Rule08KeepTails, "TestRule08PlacedTailHoldsNoMemory"},
+		{fault.Rule12UnlinkEarly, "TestRule12UnlinkWaitsForTheTrim"},
+		{fault.Rule12IgnoreTrims, "TestRule12TrimmedStaysAway"},
+		{fault.Rule16SameSegment, "TestRule16NewSegmentAfterACrash"},
+		{fault.Rule16ScanForEnd, "TestRule16EndComesFromTheJournal"},
 		{fault.Rule03ReuseUndeclared, "TestRule03LiveFileIsNotReused"},
 		{fault.Rule03TrustStale, "TestRule03WritingOnAfterACut"},
 		{fault.Rule03NoMadeMark, "TestRule03LostNewestFile"},
@@ -42,7 +53,7 @@ func TestRulesAreFoundWhenSwitchedOff(t *testing.T) {
 		{fault.Rule25ChunkPerPartition, "TestRule25OneStateFile"},
 		{fault.Rule30NoStall, "TestRule30Stall"},
 	} {
-		t.Run(string(c.planted), func(t *testing.T) {
+		t.Run(string(c.planted)+"/"+c.test, func(t *testing.T) {
 			cmd := exec.Command(bin, "-test.run=^"+c.test+"$", "-test.short")
 			cmd.Env = append(os.Environ(), fault.EnvName+"="+string(c.planted))
 			out, err := cmd.CombinedOutput()

@@ -33,12 +33,13 @@ type stateLog struct {
 	taken   uint64   // stream position: bytes submitted so far
 	written uint64   // stream position: bytes durable so far
 
-	mem     *block.Block
-	buf     []byte
-	op      Op
-	busy    bool
-	err     error // the file takes no more chunks; it has to be written anew
-	rewrite stateRewrite
+	mem      *block.Block
+	buf      []byte
+	op       Op
+	busy     bool
+	rewrites uint64
+	err      error // the file takes no more chunks; it has to be written anew
+	rewrite  stateRewrite
 }
 
 func newStateLog(cfg *Config, dev Device, pool *block.Pool) (*stateLog, error) {

@@ -81,6 +81,7 @@ func (s *stateLog) renamed() {
 	s.live = s.end
 	if err == nil {
 		s.durable = s.last
+		s.rewrites++
 	} else {
 		err = fmt.Errorf("disk: %s: write anew: %w", s.path(), err)
 		s.drop()

@@ -31,7 +31,8 @@ type Store struct {
 
 	now        int64 // of the last EndTurn
 	sentAt     int64 // when the flying group was submitted
-	idleSince  int64 // when the last group with entries was flushed
+	arrived    bool  // a group was flushed since the last EndTurn
+	idleSince  int64 // when the last group was flushed
 	unmarked   bool  // that group is not covered by a durable flushed mark
 	stalled    bool
 	reported   bool // Machine.Failed was called
@@ -142,17 +143,12 @@ func (s *Store) stage(l *Log, kind Kind, index, epoch uint64, parts ...[]byte) {
 // landed is the end of a commit group's flight.
 func (s *Store) landed(m *image) {
 	j := s.journal
-	took := max(s.now-s.sentAt, 0)
-	s.flushNanos.last, s.flushNanos.max = took, max(s.flushNanos.max, took)
+	s.arrived = true
 	if j.failed != nil {
 		s.fail()
 		return
 	}
-	if m.entries > 0 {
-		s.unmarked, s.idleSince = true, s.now
-	} else {
-		s.unmarked = false
-	}
+	s.unmarked = m.entries > 0
 	s.announce(m)
 	if s.stalled {
 		s.stalled = false
@@ -191,6 +187,11 @@ func (s *Store) fail() {
 // Cost: no allocation; a few loads when there is nothing to do.
 func (s *Store) EndTurn(monoNanos int64) (wakeAt int64) {
 	s.now = monoNanos
+	if s.arrived { // completions bring no time of their own
+		s.arrived, s.idleSince = false, monoNanos
+		took := monoNanos - s.sentAt
+		s.flushNanos.last, s.flushNanos.max = took, max(s.flushNanos.max, took)
+	}
 	wakeAt = s.logs.endTurn(monoNanos)
 	if s.journal.failed != nil || s.closing.phase > closeFlushing {
 		s.closing.step(s)

@@ -16,15 +16,16 @@ func TestCrashKeepsAcknowledgedEntries(t *testing.T) {
 	if testing.Short() {
 		rounds = 60
 	}
+	pages, pool := new(SimPages), block.NewPool(32<<20)
 	for seed := range uint64(rounds) {
-		crashRound(t, seed)
+		crashRound(t, seed, pages, pool)
 		if t.Failed() {
 			return
 		}
 	}
 }
 
-func crashRound(t *testing.T, seed uint64) {
+func crashRound(t *testing.T, seed uint64, pages *SimPages, pool *block.Pool) {
 	defer func() {
 		if v := recover(); v != nil {
 			t.Errorf("seed %d: panic", seed)
@@ -32,7 +33,9 @@ func crashRound(t *testing.T, seed uint64) {
 		}
 	}()
 	rng := rand.New(rand.NewPCG(seed, 1))
-	h := &harness{t: t, cfg: smallConfig(), dev: NewSim(SimOptions{Seed: seed, MaxLatencyNanos: 300_000}), pool: block.NewPool(32 << 20)}
+	h := &harness{t: t, cfg: smallConfig(), pool: pool,
+		dev: NewSim(SimOptions{Seed: seed, MaxLatencyNanos: 300_000, Pages: pages})}
+	pool.Reclaim()
 	acked, staged := map[Key][]string{}, map[Key][]string{}
 	for life := range 6 {
 		if rng.IntN(4) == 0 { // the power may fail during recovery too
@@ -69,7 +72,8 @@ func crashRound(t *testing.T, seed uint64) {
 			staged[k] = append(slices.Clone(p.entries), p.staged...)
 		}
 		if rng.IntN(3) == 0 {
-			h.dev, h.pool = h.dev.Kill(), block.NewPool(32<<20)
+			h.dev = h.dev.Kill()
+			h.pool.Reclaim()
 		} else {
 			h.cut()
 		}

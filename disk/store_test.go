@@ -178,7 +178,7 @@ func (h *harness) open() {
 	}
 }
 
-// crash cuts the power and opens again on a pool of its own: the old process is gone with its memory.
+// crash cuts the power and opens again; the old process is gone and its memory with it.
 func (h *harness) crash() {
 	h.t.Helper()
 	h.cut()
@@ -187,7 +187,7 @@ func (h *harness) crash() {
 
 func (h *harness) cut() {
 	h.dev = h.dev.Crash()
-	h.pool = block.NewPool(32 << 20)
+	h.pool.Reclaim()
 }
 
 func (h *harness) log(k Key) *Log { return h.s.NewLog(k, h.options(k)) }
@@ -260,7 +260,7 @@ func (h *harness) settle() {
 			return
 		}
 	}
-	h.t.Fatalf("does not settle: %d in flight, checkpoint phase %d, at %d of %d", h.dev.InFlight(), h.s.checkpoint.phase, h.s.journal.at, h.s.journal.limit())
+	h.t.Fatalf("does not settle: %d in flight, checkpoint phase %d, at %d of %d, image %d queue %d, unmarked %v, made %d durable %d dead %d %d maker %v %v", h.dev.InFlight(), h.s.checkpoint.phase, h.s.journal.at, h.s.journal.limit(), h.s.journal.image.entries, len(h.s.journal.queue), h.s.unmarked, h.s.journal.now.Made, h.s.journal.durable.Made, h.s.journal.now.Dead, h.s.journal.durable.Dead, h.s.journal.maker.busy, h.s.journal.maker.err)
 }
 
 // close ends the store cleanly.
@@ -402,4 +402,35 @@ func TestRecoverTwiceIsTheSame(t *testing.T) {
 		t.Fatal("the second recovery found something else")
 	}
 	h.mustBeClean()
+}
+
+// The overlay of one partition is dropped: its staged entries never reach the journal, those of others do, and what was
+// submitted already stays.
+func TestDropStagedTakesOnlyItsOwn(t *testing.T) {
+	h := newHarness(t, 5, smallConfig())
+	a, b := Key{1, 0}, Key{1, 1}
+	h.note(a, "submitted")
+	h.note(b, "submitted")
+	h.now++
+	h.s.EndTurn(h.now) // submits
+	for i := range 60 { // more than one group's worth waits
+		h.note(a, fmt.Sprintf("dropped %d %0*d", i, 1000, 0))
+		h.note(b, fmt.Sprintf("kept %d", i))
+	}
+	h.log(a).DropStaged()
+	h.m.part(a).staged = h.m.part(a).staged[:1]
+	if got := h.log(a).NextIndex(); got != 2 {
+		t.Fatalf("next index %d, want 2", got)
+	}
+	h.note(a, "instead")
+	h.settle()
+	want := h.state()
+	if !slices.Equal(want[a], []string{"submitted", "instead"}) || len(want[b]) != 61 {
+		t.Fatalf("durable: a %.60v, b %d entries", want[a], len(want[b]))
+	}
+	h.crash()
+	h.mustBeClean()
+	if !sameState(h.state(), want) {
+		t.Errorf("recovered %.200v", h.state())
+	}
 }
