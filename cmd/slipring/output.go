@@ -38,6 +38,15 @@ func (r row) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// label is the name for people. A unit goes where the value shows its own.
+func (f field) label() string {
+	name := f.name
+	if f.text != "" {
+		name = strings.TrimSuffix(name, "_ms")
+	}
+	return strings.ReplaceAll(name, "_", " ")
+}
+
 func (f field) show() string {
 	if f.text != "" {
 		return f.text
@@ -96,7 +105,7 @@ func (f format) object(w io.Writer, r row) error {
 			}
 			continue
 		}
-		fmt.Fprintf(t, "%s:\t%s\n", strings.ReplaceAll(f.name, "_", " "), f.show())
+		fmt.Fprintf(t, "%s:\t%s\n", f.label(), f.show())
 	}
 	return t.Flush()
 }

@@ -97,7 +97,7 @@ func settingsRow(s *client.Settings) row {
 	return row{
 		{name: "storage", value: s.Storage.String()},
 		{name: "durability", value: s.Durability.String()},
-		{name: "interval_ms", value: s.IntervalMillis},
+		{name: "interval_ms", value: s.IntervalMillis, text: showMillis(int64(s.IntervalMillis))},
 		{name: "retention_time_ms", value: s.RetentionMillis, text: showLimit(s.RetentionMillis, showMillis)},
 		{name: "retention_bytes", value: s.RetentionBytes, text: showLimit(s.RetentionBytes, func(n int64) string { return showBytes(uint64(n)) })},
 		{name: "retention_records", value: s.RetentionRecords, text: showLimit(s.RetentionRecords, func(n int64) string { return showCount(uint64(n)) })},

@@ -93,7 +93,7 @@ func parseTemplate(s string) (parts []printer, err error) {
 	}
 	for i := 0; i < len(s); i++ {
 		if s[i] != '%' && s[i] != '\\' {
-			plain += string(s[i])
+			plain += s[i : i+1]
 			continue
 		}
 		special = true

@@ -184,7 +184,7 @@ func (a *app) showChange(before, after *client.TopicDescription) error {
 	old, now := settingsRow(&before.Settings), settingsRow(&after.Settings)
 	for i := range old {
 		if old[i].show() != now[i].show() {
-			if _, err := fmt.Fprintf(a.stdout, "%s: %s -> %s\n", old[i].name, old[i].show(), now[i].show()); err != nil {
+			if _, err := fmt.Fprintf(a.stdout, "%s: %s -> %s\n", old[i].label(), old[i].show(), now[i].show()); err != nil {
 				return err
 			}
 		}

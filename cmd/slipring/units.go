@@ -93,4 +93,10 @@ func showLimit(n int64, show func(int64) string) string {
 	return show(n)
 }
 
-func showMillis(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+func showMillis(n int64) string {
+	const day = 24 * 3600 * 1000
+	if n > 0 && n%day == 0 {
+		return fmt.Sprintf("%dd", n/day)
+	}
+	return (time.Duration(n) * time.Millisecond).String()
+}
