@@ -249,7 +249,13 @@ func (j *journal) submit() {
 
 // canMark says whether a group without entries can be submitted.
 func (j *journal) canMark() bool {
-	return j.flying == nil && j.failed == nil && j.at+1 <= j.limit()
+	return j.flying == nil && j.failed == nil && (j.at+1 <= j.limit() || j.saysItself())
+}
+
+// saysItself: the file before has no block left to say that the next one is made, so its own first block says so itself.
+func (j *journal) saysItself() bool {
+	g := j.at / j.perFile
+	return j.at == j.limit() && g == uint64(j.durable.Made)+1 && g <= uint64(len(j.files)) && j.files[j.fileOf(g)].made
 }
 
 // submitMarks sends a group of one empty block, only to carry the marks; canMark was true.

@@ -181,6 +181,9 @@ func (l *Log) advance() {
 // of small blocks at once: an idle partition holds no memory.
 func (l *Log) cool(end address) {
 	q := &l.tail.batches
+	if l.durableN < l.placedN { // the entry that names their segment is not durable: whether they are is still asked for
+		return
+	}
 	if l.placedN < q.last {
 		end = min(end, q.at(l.placedN).at)
 	} else if len(l.extents) == 0 && l.tail.level <= 1 {
