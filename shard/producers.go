@@ -65,6 +65,7 @@ type producer struct {
 	id              uint64
 	applied, staged sequence
 	inFlight        int32 // batches in staged that are not applied
+	noted           bool  // applied stands in an entry of its own
 	older, newer    int32 // neighbours in order of use; -1: none
 }
 
@@ -155,8 +156,11 @@ func (t *producers) apply(h *batch.Header, most int) {
 		return
 	}
 	p := t.use(h.ProducerID, most)
+	if n := p.applied.n; n > 0 && h.BaseOffset <= p.applied.last[n-1].base {
+		return // known already
+	}
 	p.applied.add(h.ProducerEpoch, sent{h.BaseSequence, h.Count, h.BaseOffset, h.AppendTime})
-	p.staged = p.applied
+	p.staged, p.noted = p.applied, false
 }
 
 // Producers in a partition's snapshot, oldest use first, little-endian:
@@ -170,27 +174,55 @@ const (
 
 // append writes the applied side. A producer of which nothing is durable yet is left out.
 func (t *producers) append(dst []byte) []byte {
+	return t.appendSome(dst, func(p *producer) bool { return p.applied.n > 0 })
+}
+
+func (t *producers) appendSome(dst []byte, wanted func(*producer) bool) []byte {
 	at, n := len(dst), uint32(0)
 	dst = append(dst, 0, 0, 0, 0)
 	for i := t.first(); i != noPlace; i = t.slots[i].newer {
-		p := &t.slots[i]
-		if p.applied.n == 0 {
-			continue
-		}
-		n++
-		dst = le.AppendUint64(dst, p.id)
-		dst = le.AppendUint16(dst, p.applied.epoch)
-		dst = append(dst, p.applied.n)
-		for j := range p.applied.n {
-			b := &p.applied.last[j]
-			dst = le.AppendUint32(dst, b.sequence)
-			dst = le.AppendUint32(dst, b.count)
-			dst = le.AppendUint64(dst, b.base)
-			dst = le.AppendUint64(dst, uint64(b.time))
+		if p := &t.slots[i]; wanted(p) {
+			dst = p.append(dst)
+			n++
 		}
 	}
 	le.PutUint32(dst[at:], n)
 	return dst
+}
+
+func (p *producer) append(dst []byte) []byte {
+	dst = le.AppendUint64(dst, p.id)
+	dst = le.AppendUint16(dst, p.applied.epoch)
+	dst = append(dst, p.applied.n)
+	for j := range p.applied.n {
+		b := &p.applied.last[j]
+		dst = le.AppendUint32(dst, b.sequence)
+		dst = le.AppendUint32(dst, b.count)
+		dst = le.AppendUint64(dst, b.base)
+		dst = le.AppendUint64(dst, uint64(b.time))
+	}
+	return dst
+}
+
+// forgotten returns, in the form of append, up to most producers whose batches all lie below start and stand in no entry. A
+// log outside the journal would forget them with those batches.
+func (t *producers) forgotten(dst []byte, start uint64, most int) []byte {
+	return t.appendSome(dst, func(p *producer) bool {
+		n := p.applied.n
+		if most == 0 || p.noted || n == 0 || p.applied.last[n-1].base >= start {
+			return false
+		}
+		most--
+		p.noted = true
+		return true
+	})
+}
+
+// unnote takes the marks of forgotten back: an entry was not staged.
+func (t *producers) unnote() {
+	for i := range t.slots {
+		t.slots[i].noted = false
+	}
 }
 
 func (t *producers) first() int32 {
@@ -202,9 +234,8 @@ func (t *producers) first() int32 {
 
 var errState = errors.New("shard: snapshot does not parse")
 
-// restore reads what append wrote and returns the rest.
+// restore lays what append wrote over what is known and returns the rest.
 func (t *producers) restore(p []byte, most int) ([]byte, error) {
-	*t = producers{}
 	if len(p) < 4 {
 		return nil, errState
 	}
@@ -225,7 +256,7 @@ func (t *producers) restore(p []byte, most int) ([]byte, error) {
 			p = p[sentBytes:]
 		}
 		slot := t.use(id, most)
-		slot.applied, slot.staged = q, q
+		slot.applied, slot.staged, slot.noted = q, q, true
 	}
 	return p, nil
 }

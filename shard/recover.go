@@ -57,6 +57,10 @@ func (s *Shard) Replay(l *disk.Log, e *disk.Entry) error {
 			return fmt.Errorf("shard: ceiling entry of %d bytes", len(e.Payload))
 		}
 		p.ceiling = le.Uint64(e.Payload)
+	case kindStands:
+		if rest, err := p.producers.restore(e.Payload, s.limits.Producers); err != nil || len(rest) != 0 {
+			return errState
+		}
 	default:
 		return fmt.Errorf("shard: entry of kind %d, which this version does not know", e.Kind)
 	}
@@ -160,9 +164,10 @@ func (s *Shard) openPartition(p *partition) {
 	}
 }
 
-// resume sets the ends of all partitions after recovery. After an unclean stop a partition whose offsets may have been
-// shown before they were durable goes on at its ceiling, so that no offset means two records (RULES 13).
-func (s *Shard) resume(dev disk.Device, clean bool) error {
+// resume sets the ends of all partitions after recovery. A partition whose offsets may have been shown before they were
+// durable goes on at its ceiling, so that no offset means two records (RULES 13); a clean stop has brought that back to
+// the log end.
+func (s *Shard) resume(dev disk.Device) error {
 	for _, p := range s.partitions {
 		if p == nil || p.log == nil {
 			continue
@@ -175,7 +180,7 @@ func (s *Shard) resume(dev disk.Device, clean bool) error {
 				return err
 			}
 		}
-		if !clean && p.ceiling > p.next && !fault.On(fault.Rule13NoCeiling) {
+		if p.ceiling > p.next && !fault.On(fault.Rule13NoCeiling) {
 			p.next = p.ceiling
 		}
 		p.floor, p.ceilingStaged, p.startStaged = p.next, p.ceiling, p.start

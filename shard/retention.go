@@ -111,6 +111,9 @@ func (w *sweep) trim(s *Shard, p *partition, start uint64) {
 	if start <= p.startStaged || !p.writable() || s.state != serving {
 		return
 	}
+	if !p.journaled() && !s.noteStands(p, start) {
+		return
+	}
 	index, err := p.log.Trim(s.cfg.Start, batch.Offset(start))
 	if err != nil {
 		return // busy: the next sweep tries again
@@ -119,6 +122,23 @@ func (w *sweep) trim(s *Shard, p *partition, start uint64) {
 	p.startStaged = start
 	p.notes.push(note{index: index, kind: disk.KindTrim, value: start})
 }
+
+// noteStands journals where the producers stand that a log outside the journal would forget with its batches below start.
+func (s *Shard) noteStands(p *partition, start uint64) bool {
+	for {
+		s.scratch.note = p.producers.forgotten(s.scratch.note[:0], start, standsPerEntry)
+		if len(s.scratch.note) == 4 {
+			return true
+		}
+		if _, err := p.log.Note(kindStands, s.cfg.Start, s.scratch.note); err != nil {
+			p.producers.unnote()
+			return false
+		}
+	}
+}
+
+// standsPerEntry keeps an entry below disk's bound of 64 KiB.
+const standsPerEntry = 400
 
 // retains says whether the settings ever let records go.
 func retains(set *frame.Settings) bool {

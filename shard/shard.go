@@ -103,7 +103,7 @@ func (s *Shard) Open(dev disk.Device, pool *block.Pool) (*disk.Report, error) {
 			s.openPartition(&t.partitions[i])
 		}
 	}
-	if err := s.resume(dev, report.Clean || report.Fresh); err != nil {
+	if err := s.resume(dev); err != nil {
 		return report, err
 	}
 	s.countGraves()
