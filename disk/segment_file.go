@@ -3,6 +3,8 @@ package disk
 import (
 	"errors"
 	"syscall"
+
+	"github.com/slipringmq/slipring/loop/block"
 )
 
 // maxOpenSegments bounds the descriptors of a shard's segments; the least recently used one that rests is closed.
@@ -213,7 +215,9 @@ const allocateStep = 16 << 20
 // find their own. A file's length says nothing, so what is reserved and not used does no harm.
 func (g *segment) reserve(to Position) {
 	f, l := &g.file, g.log
-	if f.allocating || to+allocateStep/4 < f.allocated || l.tail.level < len(tailSizes)-1 || g.closed {
+	n := len(l.tail.blocks)
+	busy := n > 0 && len(l.tail.blocks[n-1].mem.Data) == block.Size1M
+	if !busy || f.allocating || to+allocateStep/4 < f.allocated || g.closed {
 		return
 	}
 	from := max(f.allocated, to)
