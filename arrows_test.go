@@ -65,7 +65,7 @@ var rooms = map[string]room{
 		oursTests: []string{"."},
 	},
 
-	"cmd/slipringd": {ours: []string{"."}},
+	"cmd/slipringd": {ours: []string{"."}, oursTests: []string{"client"}, theirsTests: []string{sys}},
 	"cmd/slipring": {
 		ours:      []string{"client", "perf", "affinity"},
 		theirs:    []string{"github.com/spf13/cobra", "golang.org/x/term", "github.com/schollz/progressbar/v3"},

@@ -76,8 +76,10 @@ func (h *host) start() error {
 	}
 	h.pool = block.NewPool(int(h.sizes.pool))
 	h.later(h.pool.Close)
+	var memlock error // said once the broker serves: a start that is refused says one thing only
+	h.pool.Refused = func(err error) { memlock = err }
 	if err := h.pool.Register(h.ring); err != nil {
-		h.log.Warn("blocks are not registered with the ring; raise LimitMEMLOCK for less CPU per I/O", "event", "memlock", "error", err)
+		memlock = err
 	}
 	if h.loop, err = loop.NewUring(h.ring, h.pool, loop.Config{MaxConnections: h.cfg.MaxConnections, Log: h.log}); err != nil {
 		return err
@@ -91,7 +93,14 @@ func (h *host) start() error {
 	if err := h.listen(); err != nil {
 		return err
 	}
-	return h.openShard()
+	if err := h.openShard(); err != nil {
+		return err
+	}
+	h.pool.Refused = h.warnMemlock
+	if memlock != nil {
+		h.warnMemlock(memlock)
+	}
+	return nil
 }
 
 // lock claims the data directory and hands the claim to the ring.
@@ -120,6 +129,11 @@ func (h *host) listen() (err error) {
 			return err
 		}
 	}
+}
+
+// warnMemlock says that blocks are used unregistered. It may come at any time, as the pool grows.
+func (h *host) warnMemlock(err error) {
+	h.report("warn", "blocks are not registered with the ring; raise LimitMEMLOCK for less CPU per I/O", "event", "memlock", "error", err)
 }
 
 // later remembers how to undo a step of start.
@@ -151,7 +165,7 @@ func (h *host) openShard() error {
 	_, _ = rand.Read(fresh.DirectoryID[:]) // never fails: crypto/rand
 	m, _, err := disk.BeginStart(dev, fresh)
 	if err != nil {
-		return err
+		return fmt.Errorf("data directory %s: %w", h.cfg.Data, err)
 	}
 	h.shard = shard.New(h.shardConfig(m), network{h.loop})
 	report, err := h.shard.Open(dev, h.pool)

@@ -38,14 +38,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	log := newLogger(cfg, stderr)
+	// Never undone: a second signal must not end a stop that is under way.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	defer signal.Stop(signals)
 
-	broker, err := slipring.Open(cfg, log)
-	if err != nil {
+	broker, err := open(cfg, log, signals)
+	switch {
+	case err != nil:
 		fmt.Fprintf(stderr, "slipringd: %v\n", err)
 		return 2
+	case broker == nil:
+		return 0
 	}
 	fmt.Fprintf(stdout, "listening %s\n", broker.Addr())
 
@@ -62,6 +65,27 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case <-broker.Done():
 		fmt.Fprintf(stderr, "slipringd: %v\n", broker.Err())
 		return 1
+	}
+}
+
+// open starts the broker, which may wait for a killed one's last writes and read for a while. A signal meanwhile ends the
+// process as it is (nil, nil): nothing was acknowledged yet, and the next start recovers.
+func open(cfg slipring.Config, log *slog.Logger, signals <-chan os.Signal) (*slipring.Broker, error) {
+	type result struct {
+		broker *slipring.Broker
+		err    error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		broker, err := slipring.Open(cfg, log)
+		opened <- result{broker, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.broker, r.err
+	case s := <-signals:
+		log.Info("stopping before it served", "event", "stop", "signal", s.String())
+		return nil, nil
 	}
 }
 

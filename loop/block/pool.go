@@ -26,6 +26,10 @@ type Pool struct {
 	registered    bool
 	registeredMax int
 	registrar     Registrar
+
+	// Refused, if set, is called once, when the ring first refuses to pin memory as the pool grows: the chunks from there
+	// on are used unregistered.
+	Refused func(err error)
 }
 
 // Stats of a pool, bytes: what it may map, has mapped, and has given out.
@@ -151,8 +155,13 @@ func (p *Pool) mapChunk() *chunk {
 	}
 	c := &chunk{memory: memory, index: int32(len(p.chunks))}
 	p.chunks = append(p.chunks, c)
-	if p.registered && p.registeredMax == int(c.index) && p.registrar.UpdateBuffer(int(c.index), memory) == nil {
-		p.registeredMax++
+	if p.registered && p.registeredMax == int(c.index) {
+		if err := p.registrar.UpdateBuffer(int(c.index), memory); err == nil {
+			p.registeredMax++
+		} else if p.Refused != nil {
+			p.Refused(err)
+			p.Refused = nil
+		}
 	}
 	return c
 }
