@@ -7,10 +7,10 @@ import "github.com/slipringmq/slipring/fault"
 type journalScan struct {
 	files  [][]blockHeader // Start 0: no block there that checks
 	blocks int
-	most   blockHeader // the greatest of each mark and of Group; the other fields mean nothing
+	most   blockHeader // the greatest of each mark, of Group and Generation; the other fields mean nothing
 }
 
-// scanJournal reads the ring.
+// scanJournal reads the ring: the first and last block of each file, and all of those that may hold live blocks.
 func (r *recovery) scanJournal() error {
 	s, j := r.s, r.s.journal
 	sc := &r.scan
@@ -20,18 +20,19 @@ func (r *recovery) scanJournal() error {
 			continue
 		}
 		sc.files[n] = make([]blockHeader, j.perFile)
-		for b := uint64(0); b < j.perFile; b++ {
-			raw, err := r.window.block(j.files[n].file, b, j.perFile-b)
-			if err != nil {
+		for _, b := range [...]uint64{0, j.perFile - 1} {
+			if err := r.scanBlock(n, b, 1); err != nil {
 				return err
 			}
-			if raw == nil {
-				continue
-			}
-			h, ok := parseBlock(raw, j.seed)
-			if ok && uint64(h.Number) == b && j.fileOf(h.Generation) == n {
-				sc.files[n][b] = h
-				sc.take(&h)
+		}
+	}
+	for n := range j.files {
+		if sc.files[n] == nil || r.allDead(n) {
+			continue
+		}
+		for b := uint64(1); b < j.perFile-1; b++ {
+			if err := r.scanBlock(n, b, j.perFile-1-b); err != nil {
+				return err
 			}
 		}
 	}
@@ -54,7 +55,38 @@ func (r *recovery) scanJournal() error {
 func (sc *journalScan) take(h *blockHeader) {
 	sc.blocks++
 	m := &sc.most
-	m.Group = max(m.Group, h.Group)
+	m.Group, m.Generation = max(m.Group, h.Group), max(m.Generation, h.Generation)
 	m.Flushed, m.Placed = max(m.Flushed, h.Flushed), max(m.Placed, h.Placed)
 	m.Dead, m.State, m.Made = max(m.Dead, h.Dead), max(m.State, h.State), max(m.Made, h.Made)
+}
+
+// scanBlock keeps the header of block b of file n if it checks and belongs there.
+func (r *recovery) scanBlock(n int, b, ahead uint64) error {
+	j := r.s.journal
+	raw, err := r.window.block(j.files[n].file, b, ahead)
+	if err != nil || raw == nil {
+		return err
+	}
+	h, ok := parseBlock(raw, j.seed)
+	if ok && uint64(h.Number) == b && j.fileOf(h.Generation) == n {
+		r.scan.files[n][b] = h
+		r.scan.take(&h)
+	}
+	return nil
+}
+
+// allDead says that file n holds nothing but a dead generation. Its own blocks do not decide that, they may be what an
+// overwriting left: the files around it say which generation was written there last. The file that comes next in the
+// ring may be begun.
+func (r *recovery) allDead(n int) bool {
+	j, sc := r.s.journal, &r.scan
+	dead, newest := max(sc.most.Dead, r.state.dead), sc.most.Generation
+	if newest <= dead || uint64(len(j.files)) > newest {
+		return false
+	}
+	last := newest // the generation written last to file n
+	for j.fileOf(last) != n {
+		last--
+	}
+	return last <= dead && j.fileOf(newest+1) != n
 }

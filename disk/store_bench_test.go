@@ -6,28 +6,28 @@ import (
 	"github.com/slipringmq/slipring/loop/block"
 )
 
-// quietMachine does nothing: what is measured is the store's.
-type quietMachine struct{ durable uint64 }
+// silentMachine does nothing: what is measured is the store's.
+type silentMachine struct{ durable uint64 }
 
-func (*quietMachine) Known(Key) Existence        { return Live }
-func (*quietMachine) Restore(*Log, []byte) error { return nil }
-func (*quietMachine) Replay(*Log, *Entry) error  { return nil }
-func (*quietMachine) Damaged(*Log, Damage)       {}
-func (m *quietMachine) Durable(_ *Log, i uint64) { m.durable = i }
-func (m *quietMachine) Snapshot(_ *Log, dst []byte) (uint64, []byte) {
+func (*silentMachine) Known(Key) Existence        { return Live }
+func (*silentMachine) Restore(*Log, []byte) error { return nil }
+func (*silentMachine) Replay(*Log, *Entry) error  { return nil }
+func (*silentMachine) Damaged(*Log, Damage)       {}
+func (m *silentMachine) Durable(_ *Log, i uint64) { m.durable = i }
+func (m *silentMachine) Snapshot(_ *Log, dst []byte) (uint64, []byte) {
 	return m.durable, append(dst, 1, 2, 3)
 }
-func (*quietMachine) Fenced(*Log, error) {}
-func (*quietMachine) Failed(error)       {}
-func (*quietMachine) Stalled(bool)       {}
-func (*quietMachine) Gone(Key)           {}
+func (*silentMachine) Fenced(*Log, error) {}
+func (*silentMachine) Failed(error)       {}
+func (*silentMachine) Stalled(bool)       {}
+func (*silentMachine) Gone(Key)           {}
 
-func quietStore(t testing.TB, seed uint64) (*Store, *Sim, *Log) {
+func silentStore(t testing.TB, seed uint64) (*Store, *Sim, *Log) {
 	cfg := smallConfig()
 	cfg.JournalFileBytes, cfg.GroupBytes, cfg.StagedBytes, cfg.Start = 1<<20, 256<<10, 1<<20, 1
 	dev := NewSim(SimOptions{Seed: seed})
 	opt := func(Key) LogOptions { return LogOptions{Journaled: true} }
-	s, _, err := Open(cfg, dev, block.NewPool(32<<20), new(quietMachine), opt)
+	s, _, err := Open(cfg, dev, block.NewPool(32<<20), new(silentMachine), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestGroupsAllocateNothing(t *testing.T) {
 	if block.Invariants {
 		t.Skip("checked builds keep books on the heap")
 	}
-	s, dev, l := quietStore(t, 61)
+	s, dev, l := silentStore(t, 61)
 	payload := make([]byte, 300)
 	now := int64(1e9)
 	group := func() {
@@ -70,7 +70,7 @@ func TestGroupsAllocateNothing(t *testing.T) {
 // BenchmarkStage: one note of 330 bytes into the commit group's image: header, two CRCs' worth of bytes, one copy. The
 // flush is a simulated device's and bounds nothing.
 func BenchmarkStage(b *testing.B) {
-	s, dev, l := quietStore(b, 62)
+	s, dev, l := silentStore(b, 62)
 	payload := make([]byte, 330-entryHeaderBytes)
 	now := int64(1e9)
 	b.ReportAllocs()
