@@ -1073,7 +1073,8 @@ class Client:
                 subscription._deliver(frame)
         elif frame.command == Command.ERROR:
             error = decode_error(frame.payload)
-            if frame.id == 0:
+            if frame.id == 0:  # of no request; the connection ends
+                self._lost = self._lost or error
                 raise error
             # Of two errors that an UNSUBSCRIBE may meet, only this one is its answer; the other ended the subscription before.
             if subscription and error.code != Code.UnknownSubscription:
