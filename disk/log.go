@@ -307,8 +307,8 @@ func (l *Log) isDurable(index uint64) {
 
 // settle moves what follows from ready: the placed extents, the durable end, and the work of the placer.
 func (l *Log) settle() {
+	placed, durable := l.placedN, l.durableN
 	l.advance()
-	before := l.durableN
 	for l.durableN < l.tail.batches.last {
 		d := l.tail.batches.at(l.durableN)
 		if d.index > l.durableIndex || d.index == 0 && !l.plainDurable(d) {
@@ -317,22 +317,11 @@ func (l *Log) settle() {
 		l.durableEnd = batch.Offset(d.next)
 		l.durableN++
 	}
-	if l.durableN > before && l.durableN == l.placedN {
-		l.cool(l.placedTo())
+	if l.placedN > placed || l.durableN > durable {
+		l.cool()
 	}
 	l.share.placer.offer(l)
 	l.wakeWaiters() // last: a snapshot taken by one of them must find all of the above
-}
-
-// placedTo is the address up to which the tail is placed.
-func (l *Log) placedTo() address {
-	if len(l.extents) == 0 {
-		return l.tail.end
-	}
-	if e := l.extents[0]; !e.direct || e.last <= l.readyN {
-		return e.done
-	}
-	return l.extents[0].from
 }
 
 // plainDurable: a batch outside the journal is durable once it is placed and the entry that names its segment is durable.

@@ -56,9 +56,6 @@ func anyOrder(t *testing.T, seed uint64) {
 			}
 		}
 		b.anyEnd(rng)
-		if debugEnd {
-			println(b.report.String(), b.s.journal.at, b.s.journal.durable.Made)
-		}
 		if b.report.Damaged() {
 			t.Fatalf("seed %d: %s", seed, b.report)
 		}
@@ -67,7 +64,6 @@ func anyOrder(t *testing.T, seed uint64) {
 				continue
 			}
 			if got := b.log(k).LogStart(); got < starts[k] {
-				b.log(k).dump()
 				t.Fatalf("seed %d: %s: log start fell from %d to %d", seed, k, starts[k], got)
 			}
 			b.lost(k, durable[k])
@@ -155,5 +151,3 @@ func (b *logBench) anyEnd(rng *rand.Rand) {
 		b.crash()
 	}
 }
-
-var debugEnd bool

@@ -151,9 +151,6 @@ func (b *logBench) check(k Key) {
 			continue
 		}
 		got, err := b.readAll(k, l.LogStart(), size)
-		if err != nil {
-			l.dump()
-		}
 		if err != nil || !bytes.Equal(got, want) {
 			b.t.Fatalf("%s: read %d bytes in pieces of %d, want %d; first difference at %d: %v",
 				k, len(got), size, len(want), firstDifference(got, want), err)
@@ -170,7 +167,7 @@ func firstDifference(a, b []byte) int {
 	return min(len(a), len(b))
 }
 
-// acked forgets what was sent and lost: every batch that was durable must still be there.
+// lost forgets what was sent and is not there: every batch that was durable must still be there.
 func (b *logBench) lost(k Key, durable batch.Offset) {
 	b.t.Helper()
 	if end := b.log(k).LogEnd(); end < durable {

@@ -167,30 +167,24 @@ func (l *Log) advance() {
 		g.finish()
 	}
 	q := &l.tail.batches
-	before := l.placedN
 	for l.placedN < q.last && q.at(l.placedN).end() <= end {
 		l.placedN++
 	}
-	if l.placedN == before {
-		return
-	}
-	l.cool(end)
 }
 
-// cool hands the blocks whose batches are all placed to the hot ones. A log with nothing left to place gives back a tail
-// of small blocks at once: an idle partition holds no memory.
-func (l *Log) cool(end address) {
+// cool hands the blocks whose batches are all placed and durable to the hot ones: until then descriptors are asked for.
+// A log with nothing left to place gives back a tail of small blocks at once: an idle partition holds no memory.
+func (l *Log) cool() {
 	q := &l.tail.batches
-	if l.durableN < l.placedN { // the entry that names their segment is not durable: whether they are is still asked for
-		return
-	}
-	if l.placedN < q.last {
-		end = min(end, q.at(l.placedN).at)
-	} else if len(l.extents) == 0 && l.tail.level <= 1 {
+	all := len(l.extents) == 0 && l.durableN == q.last
+	if all && l.tail.level <= 1 {
 		l.releaseTail()
 		return
 	}
-	all := len(l.extents) == 0
+	end := l.tail.end
+	if n := min(l.placedN, l.durableN); n < q.last {
+		end = q.at(n).at
+	}
 	for _, b := range l.tail.blocks {
 		if !b.hot && (b.to() <= end || all) {
 			l.share.hot.add(b)
