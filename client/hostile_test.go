@@ -306,7 +306,6 @@ func FuzzBatch(f *testing.F) {
 			return
 		}
 		h.Count, h.LastOffsetDelta = count, count-1
-		p = append(h.Append(nil), body...)
 		tp := &topic{id: 1}
 		h.PartitionTag = batch.PartitionTag(tp.directory, 1, 0)
 		p = append(h.Append(nil), body...)

@@ -35,6 +35,8 @@ func (c *Client) topic(ctx context.Context, name string) (*topic, error) {
 
 // refresh asks the broker for a topic's metadata.
 func (c *Client) refresh(ctx context.Context, name string) (*topic, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	cn, err := c.waitConn(ctx, "")
 	if err != nil {
 		return nil, withOp("metadata "+name, err)

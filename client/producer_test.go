@@ -482,6 +482,28 @@ func TestRecordAboveTheTopicsBoundIsRefusedAtOnce(t *testing.T) {
 	p.Close(ctxFor(t))
 }
 
+// A record costs no allocation of its own: what is allocated is per batch.
+func TestProduceAllocatesPerBatchOnly(t *testing.T) {
+	p, done := benchProducer(t)
+	defer done()
+	r := Record{Key: []byte("some/file.go"), Value: []byte("	if err := p.Produce(ctx, r, n)")}
+	const n = 200_000
+	run := func() {
+		for range n {
+			if err := p.Produce(context.Background(), &r, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Flush(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run() // warm
+	if per := testing.AllocsPerRun(3, run) / n; per > 0.02 {
+		t.Fatalf("%.3f allocations per record", per)
+	}
+}
+
 // BenchmarkProduce: records of 32 bytes, keyed, 8 partitions, to a fake broker in the same process that checks and keeps
 // every batch. It bounds the client's cost per record, its share of the fake's included.
 func BenchmarkProduce(b *testing.B) {

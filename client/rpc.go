@@ -51,14 +51,19 @@ func (c *Client) ask(ctx context.Context, cn *conn, cmd frame.Command, request e
 	return nil
 }
 
+// bounded gives ctx a deadline if it has none.
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, limited := ctx.Deadline(); limited {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.opts.RequestTimeout)
+}
+
 // do is ask with retries until ctx is done, or Options.RequestTimeout where it has no deadline. A lost connection is
 // retried only for requests that may run twice (again); for the others the outcome is unknown.
 func (c *Client) do(ctx context.Context, op string, again bool, cmd frame.Command, request encoder, into decoder) error {
-	if _, limited := ctx.Deadline(); !limited {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.opts.RequestTimeout)
-		defer cancel()
-	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	var last error
 	for failures := 1; ; failures++ {
 		pause := backoff(c.opts.BackoffMin, c.opts.BackoffMax, failures)

@@ -94,7 +94,7 @@ func sinkServe(c Conn) {
 	}
 }
 
-func benchProducer(b *testing.B) (*Producer, func()) {
+func benchProducer(b testing.TB) (*Producer, func()) {
 	c, err := Connect(context.Background(), Options{Transport: sink{}})
 	if err != nil {
 		b.Fatal(err)

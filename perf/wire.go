@@ -111,7 +111,7 @@ func (e *ends) measure(ctx context.Context, c *Config, r *Report) error {
 	var before client.Counts
 	var start time.Time
 	var early error
-	open := 2
+	var receiverEnded, publisherEnded bool
 	for waiting := true; waiting; {
 		select {
 		case <-warm.C:
@@ -119,9 +119,9 @@ func (e *ends) measure(ctx context.Context, c *Config, r *Report) error {
 		case <-ctx.Done():
 			waiting = false
 		case early = <-received:
-			open, waiting = open-1, false
+			receiverEnded, waiting = true, false
 		case early = <-published:
-			open, waiting = open-1, false
+			publisherEnded, waiting = true, false
 		}
 	}
 	after, end := got.counts(), time.Now()
@@ -129,14 +129,12 @@ func (e *ends) measure(ctx context.Context, c *Config, r *Report) error {
 	cancel()
 	e.in.Close()
 	e.out.Close()
-	for _, ch := range []chan error{received, published} {
-		if open > 0 {
-			select {
-			case <-ch:
-				open--
-			case <-time.After(5 * time.Second):
-			}
-		}
+	// Closed connections end both; what they say now is no news.
+	if !receiverEnded {
+		<-received
+	}
+	if !publisherEnded {
+		<-published
 	}
 	switch {
 	case interrupted:
