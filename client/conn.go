@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -56,95 +55,11 @@ const forgottenMax = 10_000
 
 const pingEvery = 5 * time.Second
 
-// dial opens a stream to addr and shakes hands.
-func dial(ctx context.Context, o *Options, addr string) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
-	defer cancel()
-	stream, err := o.Transport.Dial(ctx, addr)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrConnection, addr, err)
-	}
-	c := &conn{
-		addr: addr, stream: stream, in: newInstream(stream), out: newOutstream(), silent: o.RequestTimeout,
-		calls: map[uint64]*call{}, nextID: 1, dying: make(chan struct{}), dead: make(chan struct{}),
-	}
-	stop := context.AfterFunc(ctx, func() { stream.Close() })
-	err = c.handshake(o.Name)
-	if !stop() && err == nil {
-		err = context.Cause(ctx) // the stream was closed under us
-	}
-	if err != nil {
-		stream.Close()
-		if ctx.Err() != nil {
-			err = fmt.Errorf("no answer to HELLO: %w", context.Cause(ctx))
-		}
-		if errors.As(err, new(*Error)) {
-			return nil, withOp("hello "+addr, err)
-		}
-		return nil, fmt.Errorf("%w: %s: %w", ErrConnection, addr, err)
-	}
-	c.window.max = int(c.hello.ProduceWindow)
-	go c.read()
-	return c, nil
-}
-
-// handshake sends HELLO and, where asked for, AUTH with the mechanism "none".
-func (c *conn) handshake(name string) error {
-	hello := frame.Hello{MinVersion: frame.Version, MaxVersion: frame.Version, ClientName: name, Software: software}
-	if err := c.exchange(frame.CmdHello, &hello, &c.hello); err != nil {
-		return err
-	}
-	if c.hello.Version != frame.Version {
-		return fmt.Errorf("%w: HELLO chose version %d", ErrProtocol, c.hello.Version)
-	}
-	if !c.hello.AuthRequired {
-		return nil
-	}
-	var reply frame.AuthReply
-	if err := c.exchange(frame.CmdAuth, &frame.Auth{Mechanism: "none"}, &reply); err != nil {
-		return err
-	}
-	if !reply.Done {
-		return fmt.Errorf("%w: AUTH none wants another step", ErrProtocol)
-	}
-	return nil
-}
-
 // encoder and decoder are what every message of package frame is.
 type (
 	encoder interface{ Append([]byte) []byte }
 	decoder interface{ Decode([]byte) error }
 )
-
-// exchange is one request and its reply before the goroutines run.
-func (c *conn) exchange(cmd frame.Command, request encoder, reply decoder) error {
-	id := c.nextID
-	c.nextID++
-	if _, err := c.stream.Write(frame.AppendFrame(nil, cmd, 0, id, request)); err != nil {
-		return err
-	}
-	h, payload, err := c.in.next()
-	switch {
-	case err != nil:
-		return err
-	case h.Command == frame.CmdError:
-		return decodeError(payload)
-	case h.RequestID != id || h.Command != cmd || h.More():
-		return fmt.Errorf("%w: %v in answer to %v", ErrProtocol, h.Command, cmd)
-	}
-	if err := reply.Decode(payload); err != nil {
-		return fmt.Errorf("%w: %v: %v", ErrProtocol, cmd, err)
-	}
-	return nil
-}
-
-func decodeError(payload []byte) error {
-	var e frame.Error
-	if err := e.Decode(payload); err != nil {
-		return fmt.Errorf("%w: ERROR: %v", ErrProtocol, err)
-	}
-	return fromFrame("", &e)
-}
 
 // register announces a request and gives its id. to.end is called exactly once unless register fails.
 func (c *conn) register(cl *call) (uint64, error) {
@@ -157,73 +72,6 @@ func (c *conn) register(cl *call) (uint64, error) {
 	c.nextID++
 	c.calls[id] = cl
 	return id, nil
-}
-
-// unansweredID is the id of a request that asks for no reply.
-func (c *conn) unansweredID() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	id := c.nextID
-	c.nextID++
-	return id
-}
-
-// send sends a frame of one part, and may wait for the socket. After a failure of the connection it does nothing: the calls
-// end by themselves.
-func (c *conn) send(cmd frame.Command, id uint64, m encoder) {
-	var scratch [256]byte
-	c.out.add(cmd, 0, id, m.Append(scratch[:0]), nil, nil, nil)
-	c.sendNow()
-}
-
-// post is send that never waits.
-func (c *conn) post(cmd frame.Command, id uint64, m encoder) {
-	var scratch [32]byte
-	c.out.add(cmd, 0, id, m.Append(scratch[:0]), nil, nil, nil)
-	c.out.kick()
-}
-
-func (c *conn) sendNow() {
-	if err := c.out.sendNow(c.stream); err != nil {
-		c.fail(err)
-	}
-}
-
-// sendBatch sends PRODUCE with a batch of any size, in parts. ref owns batch. written, if not nil, is called once: with
-// nil when the last byte has been handed to the kernel, else with the reason why the batch did not go.
-func (c *conn) sendBatch(id uint64, p frame.Produce, ref *buffer, written func(error)) {
-	rest := p.Batch
-	p.Batch = nil
-	if len(rest) > frame.MaxPayload-frame.ProduceFixedBytes {
-		c.parts.Lock() // a broker bounds how many requests may be half sent: here it is one
-		defer c.parts.Unlock()
-	}
-	var scratch [frame.ProduceFixedBytes]byte
-	head := p.Append(scratch[:0])
-	for {
-		n := min(len(rest), frame.MaxPayload-len(head))
-		last := n == len(rest)
-		flags, done := frame.FlagMore, (func(error))(nil)
-		if last {
-			flags, done = 0, written
-		}
-		if !c.out.add(frame.CmdProduce, flags, id, head, rest[:n], ref, done) {
-			if written != nil {
-				written(ErrConnection)
-			}
-			return
-		}
-		if last {
-			c.sendNow()
-			return
-		}
-		rest, head = rest[n:], nil
-	}
-}
-
-// cancel asks the broker to answer a waiting request now.
-func (c *conn) cancel(id uint64) {
-	c.post(frame.CmdCancel, id, &frame.Cancel{RequestID: id})
 }
 
 // forget drops the reply of a request that nobody waits for any more.
@@ -392,4 +240,5 @@ func (c *conn) alive() bool {
 type discard struct{}
 
 func (discard) part(frame.Header, []byte) error { return nil }
-func (discard) end(error)                       {}
+
+func (discard) end(error) {}

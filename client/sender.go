@@ -1,14 +1,11 @@
 package client
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/slipringmq/slipring/frame"
-	"github.com/slipringmq/slipring/frame/batch"
 )
 
 // sender carries the records of one partition to the broker, in order. Produce fills batches under its lock; its goroutine,
@@ -48,17 +45,6 @@ type sender struct {
 type flushWait struct {
 	until uint64 // of finished
 	done  chan struct{}
-}
-
-// attempt is one PRODUCE request and what came of it.
-type attempt struct {
-	s      *sender
-	b      *outgoing
-	number int
-	conn   *conn
-	bytes  int // taken from the connection's window
-	reply  frame.ProduceReply
-	err    error
 }
 
 func newSender(p *Producer, partition uint32) *sender {
@@ -187,118 +173,6 @@ func (s *sender) step(now time.Time) time.Duration {
 	return s.until(now)
 }
 
-// takeReplies applies what the connections' readers have put down.
-func (s *sender) takeReplies(now time.Time) {
-	s.mu.Lock()
-	replies := s.replies
-	s.replies = nil
-	s.mu.Unlock()
-	for i := range replies {
-		a := &replies[i]
-		if a.b.attempt == a.number && a.b.state == inFlight {
-			s.judge(a, now)
-		}
-	}
-}
-
-// judge decides what the end of an attempt means for its batch.
-func (s *sender) judge(a *attempt, now time.Time) {
-	b := a.b
-	if a.err == nil {
-		b.state, b.reply = settled, a.reply
-		s.failures, s.lastErr = 0, nil
-		return
-	}
-	b.state = waiting
-	s.lastErr = a.err
-	e, answered := answer(a.err)
-	if !answered || e.Unknown {
-		b.uncertain = true
-	}
-	switch {
-	case b.uncertain && !s.p.idempotent && !s.p.opts.NotIdempotent:
-		b.fail(s.wrap(a.err)) // nothing would recognise a second copy
-	case !answered:
-		s.pause(now, 0) // the connection's own backoff comes on top
-	case e.Code == frame.ErrSequence || e.Code == frame.ErrUnknownProducer:
-		s.judgeSequence(b, e, now)
-	case e.Code == frame.ErrUnknownTopic || e.Code == frame.ErrWrongShard:
-		s.stale = true
-		s.pause(now, e.Delay)
-	case e.Retriable:
-		s.pause(now, e.Delay)
-	default:
-		b.fail(s.wrap(e))
-	}
-}
-
-// judgeSequence: the broker misses batches before this one.
-func (s *sender) judgeSequence(b *outgoing, e *Error, now time.Time) {
-	if !s.p.idempotent {
-		b.fail(s.wrap(e))
-		return
-	}
-	if s.spoilt {
-		return // a batch before it has failed for good; renew decides
-	}
-	for _, earlier := range s.window {
-		if earlier == b {
-			break
-		}
-		if earlier.state != settled || earlier.err != nil {
-			return // of course: that one was refused or lost; this one follows once more behind it
-		}
-	}
-	ahead := e.Code == frame.ErrSequence && int32(uint32(e.First)-b.sequence) > 0
-	switch {
-	case ahead, b.uncertain:
-		// The broker remembers later batches than this, or nothing: an earlier attempt may be stored.
-		b.uncertain = true
-		b.fail(s.wrap(e))
-	case e.Code == frame.ErrUnknownProducer || s.p.acks != frame.AcksDurable:
-		// Forgotten (a long pause, or a crash that took records that were not promised to be durable), and this batch was
-		// never stored: it may begin a new sequence.
-		s.p.client.opts.Logger.Warn("broker forgot the producer; going on with a new id", "topic", s.p.topic.name, "partition", s.partition, "error", e)
-		s.spoilt = true
-	default:
-		b.fail(fmt.Errorf("records acknowledged as durable are missing at the broker: %w", s.wrap(e)))
-	}
-}
-
-func (s *sender) wrap(err error) error {
-	return withOp(fmt.Sprintf("produce %s/%d", s.p.topic.name, s.partition), err)
-}
-
-// pause keeps retries apart: what the broker asked for, or a growing pause with jitter, whichever is longer.
-func (s *sender) pause(now time.Time, asked time.Duration) {
-	o := &s.p.client.opts
-	s.failures++
-	at := now.Add(max(asked, jitter(backoff(o.BackoffMin/10, o.BackoffMax, s.failures))))
-	if at.After(s.retryAt) {
-		s.retryAt = at
-	}
-}
-
-// expire fails batches whose delivery timeout has passed, oldest first.
-func (s *sender) expire(now time.Time) {
-	for _, b := range s.window {
-		if b.state == settled {
-			continue
-		}
-		if now.Sub(b.born) < s.p.opts.DeliveryTimeout {
-			return
-		}
-		if b.state == inFlight {
-			b.uncertain = true
-		}
-		err := ErrDeliveryTimeout
-		if s.lastErr != nil {
-			err = fmt.Errorf("%w; the last attempt: %w", err, s.lastErr)
-		}
-		b.fail(s.wrap(err))
-	}
-}
-
 // reportSettled tells the results of the oldest batches, in order. A failed one leaves a hole in the sequence.
 func (s *sender) reportSettled() {
 	n := 0
@@ -383,161 +257,6 @@ func (s *sender) due(now time.Time) bool {
 		return now.Sub(s.open.born) >= s.p.opts.Linger
 	}
 	return len(s.window) == 0
-}
-
-// lookUpTopic asks METADATA after the broker did not know the topic; false when the answer must wait or ended everything.
-func (s *sender) lookUpTopic(now time.Time) bool {
-	if len(s.window) == 0 || now.Before(s.retryAt) {
-		return false
-	}
-	ctx, cancel := s.deadline()
-	defer cancel()
-	switch err := s.p.checkTopic(ctx); {
-	case err == nil:
-		s.stale = false
-		s.conn = nil // the owner may be another one
-		return true
-	case errors.Is(err, ErrTopicRecreated), isCode(err, frame.ErrUnknownTopic):
-		s.p.fail(err)
-		s.giveUp(s.p.fatalError())
-	default:
-		s.lastErr = err
-		s.pause(now, 0)
-	}
-	return false
-}
-
-// deadline bounds a step by the delivery timeout of the oldest batch.
-func (s *sender) deadline() (context.Context, context.CancelFunc) {
-	return context.WithDeadline(s.p.ctx, s.window[0].born.Add(s.p.opts.DeliveryTimeout))
-}
-
-// transmit sends the waiting batches in order, as far as order allows: nothing overtakes, so a batch waits until whatever
-// was sent after it has come back. After a failure one batch goes first and alone: those behind it would only be refused
-// with it.
-func (s *sender) transmit(now time.Time) {
-	if now.Before(s.retryAt) {
-		return
-	}
-	for i, b := range s.window {
-		if b.state != waiting {
-			continue
-		}
-		for _, later := range s.window[i+1:] {
-			if later.state == inFlight {
-				return
-			}
-		}
-		if !s.connect(now) {
-			return
-		}
-		for _, earlier := range s.window[:i] {
-			if earlier.state == inFlight && (earlier.conn != s.conn || s.failures > 0) {
-				return
-			}
-		}
-		if !b.stamped && !s.stamp(b, now) {
-			return
-		}
-		if !s.sendOne(b) || s.failures > 0 {
-			return
-		}
-	}
-}
-
-// connect makes sure of a connection to the partition's owner, or to any shard.
-func (s *sender) connect(now time.Time) bool {
-	if s.conn != nil && s.conn.alive() {
-		return true
-	}
-	ctx, cancel := s.deadline()
-	defer cancel()
-	cn, err := s.p.client.connTo(ctx, s.p.owner(s.partition))
-	if err != nil {
-		s.lastErr = err
-		s.retryAt = now.Add(s.p.client.nextAttempt())
-		return false
-	}
-	if cn.hello.DirectoryID != s.p.topic.directory {
-		// Another data directory: its topic ids mean other topics.
-		s.p.fail(fmt.Errorf("%w (another data directory)", ErrTopicRecreated))
-		signal(s.wake)
-		return false
-	}
-	s.conn = cn
-	return true
-}
-
-// stamp gives a batch its place in the sequence.
-func (s *sender) stamp(b *outgoing, now time.Time) bool {
-	if !s.p.idempotent {
-		return true
-	}
-	if s.id.ProducerID == batch.NoProducer {
-		ctx, cancel := s.deadline()
-		defer cancel()
-		id, err := s.p.producerID(ctx, s.own)
-		if err != nil {
-			s.lastErr = err
-			s.pause(now, 0)
-			return false
-		}
-		s.id, s.next = id, 0
-	}
-	if err := b.stamp(s.id, s.next); err != nil {
-		b.fail(s.wrap(err))
-		signal(s.wake)
-		return false
-	}
-	s.next += uint32(b.records)
-	return true
-}
-
-// sendOne queues a batch on the connection; false when its window is full or it has just died.
-func (s *sender) sendOne(b *outgoing) bool {
-	bytes := len(b.buf.b) + frame.ProduceFixedBytes + frame.HeaderBytes
-	if !s.conn.window.take(bytes, s.wake) {
-		return false
-	}
-	request := frame.Produce{Topic: s.p.topic.id, Partition: s.partition, Acks: s.p.acks, Batch: b.buf.b}
-	b.attempt++
-	cn := s.conn
-	a := &attempt{s: s, b: b, number: b.attempt, conn: cn, bytes: bytes}
-	b.state, b.conn = inFlight, cn
-	if s.p.acks == frame.AcksNone {
-		cn.sendBatch(cn.unansweredID(), request, b.buf, a.end) // handed to the kernel is all there is to know
-		return true
-	}
-	id, err := cn.register(&call{cmd: frame.CmdProduce, to: a})
-	if err != nil {
-		b.state = waiting
-		cn.window.give(bytes)
-		signal(s.wake)
-		return false
-	}
-	cn.sendBatch(id, request, b.buf, nil)
-	return true
-}
-
-// part implements receiver.
-func (a *attempt) part(_ frame.Header, payload []byte) error {
-	if err := a.reply.Decode(payload); err != nil {
-		return fmt.Errorf("%w: PRODUCE: %v", ErrProtocol, err)
-	}
-	if a.reply.Topic != a.s.p.topic.id || a.reply.Partition != a.s.partition {
-		return fmt.Errorf("%w: PRODUCE answered for another partition", ErrProtocol)
-	}
-	return nil
-}
-
-// end implements receiver.
-func (a *attempt) end(err error) {
-	a.err = err
-	a.conn.window.give(a.bytes)
-	a.s.mu.Lock()
-	a.s.replies = append(a.s.replies, *a)
-	a.s.mu.Unlock()
-	signal(a.s.wake)
 }
 
 // until is how long step has nothing to do.
