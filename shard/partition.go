@@ -126,7 +126,6 @@ func (p *partition) apply(most int) int64 {
 		if q := p.producers.lookup(e.producer); q != nil && q.inFlight > 0 {
 			q.applied.add(e.epoch, sent{e.sequence, e.count, e.base, e.time})
 			q.inFlight--
-			q.noted = false
 		}
 	}
 	return e.bytes

@@ -64,9 +64,9 @@ func (q *sequence) find(h *batch.Header) *sent {
 type producer struct {
 	id              uint64
 	applied, staged sequence
-	inFlight        int32 // batches in staged that are not applied
-	noted           bool  // applied stands in an entry of its own
-	older, newer    int32 // neighbours in order of use; -1: none
+	inFlight        int32  // batches in staged that are not applied
+	notedTo         uint64 // batches below this offset stand in an entry or snapshot of their own
+	older, newer    int32  // neighbours in order of use; -1: none
 }
 
 // producers is the table of one partition. It forgets the producer that was idle for longest when it is full.
@@ -160,7 +160,7 @@ func (t *producers) apply(h *batch.Header, most int) {
 		return // known already
 	}
 	p.applied.add(h.ProducerEpoch, sent{h.BaseSequence, h.Count, h.BaseOffset, h.AppendTime})
-	p.staged, p.noted = p.applied, false
+	p.staged = p.applied
 }
 
 // Producers in a partition's snapshot, oldest use first, little-endian:
@@ -204,24 +204,25 @@ func (p *producer) append(dst []byte) []byte {
 	return dst
 }
 
-// forgotten returns, in the form of append, up to most producers whose batches all lie below start and stand in no entry. A
-// log outside the journal would forget them with those batches.
+// forgotten returns, in the form of append, up to most producers with a batch below start that stands in no entry. A log
+// outside the journal would forget it with the batch.
 func (t *producers) forgotten(dst []byte, start uint64, most int) []byte {
 	return t.appendSome(dst, func(p *producer) bool {
-		n := p.applied.n
-		if most == 0 || p.noted || n == 0 || p.applied.last[n-1].base >= start {
-			return false
+		for i := range p.applied.n {
+			if base := p.applied.last[i].base; most > 0 && p.notedTo <= base && base < start {
+				most--
+				p.notedTo = p.applied.last[p.applied.n-1].base + 1
+				return true
+			}
 		}
-		most--
-		p.noted = true
-		return true
+		return false
 	})
 }
 
 // unnote takes the marks of forgotten back: an entry was not staged.
 func (t *producers) unnote() {
 	for i := range t.slots {
-		t.slots[i].noted = false
+		t.slots[i].notedTo = 0
 	}
 }
 
@@ -256,7 +257,7 @@ func (t *producers) restore(p []byte, most int) ([]byte, error) {
 			p = p[sentBytes:]
 		}
 		slot := t.use(id, most)
-		slot.applied, slot.staged, slot.noted = q, q, true
+		slot.applied, slot.staged, slot.notedTo = q, q, q.last[q.n-1].base+1
 	}
 	return p, nil
 }

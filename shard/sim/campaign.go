@@ -12,15 +12,15 @@ import (
 
 // Result is what a campaign found.
 type Result struct {
-	Cuts     int // power cuts and kills
-	Runs     int
-	Acked    int // batches acknowledged as durable
-	Read     int // batches that consumers were given
-	Stops    int // clean stops among the lives
-	Hash     uint64
-	Seed     uint64 // of the run that failed
-	Err      error  // the first broken promise
-	produced int
+	Cuts  int // power cuts and kills
+	Runs  int
+	Acked int // batches acknowledged as durable
+	Read  int // batches that consumers were given
+	Stops int // clean stops among the lives
+	Hash  uint64
+	Seed  uint64 // of the run that failed
+	Err   error  // the first broken promise
+	Holes int    // sequences of producers that a lost segment outside the journal interrupted
 }
 
 func (r Result) String() string {
@@ -28,25 +28,28 @@ func (r Result) String() string {
 	if r.Err != nil {
 		lost = 1
 	}
-	return fmt.Sprintf("%d cuts, lost %d, hash %016x (%d runs, %d clean stops, %d batches acknowledged, %d read)",
-		r.Cuts, lost, r.Hash, r.Runs, r.Stops, r.Acked, r.Read)
+	return fmt.Sprintf("%d cuts, lost %d, hash %016x (%d runs, %d clean stops, %d batches acknowledged, %d read, %d holes)",
+		r.Cuts, lost, r.Hash, r.Runs, r.Stops, r.Acked, r.Read, r.Holes)
 }
 
 // cutsPerRun is how often the power fails before a run begins with a fresh directory.
 const cutsPerRun = 8
 
-// Campaign runs until n cuts were made or a promise was broken. The same seed gives the same result, hash included.
-func Campaign(seed uint64, n int) Result {
+// Campaign runs until n cuts were made or a promise was broken. The same seed gives the same result, hash included. trace,
+// if not nil, is told what happens: for a seed that failed.
+func Campaign(seed uint64, n int, trace func(format string, args ...any)) Result {
 	var all Result
 	pages, pool := new(disk.SimPages), block.NewPool(poolBytes)
 	for all.Cuts < n {
 		r := newRun(seed+uint64(all.Runs), pages, pool)
+		r.trace = trace
 		err := r.live(min(cutsPerRun, n-all.Cuts))
 		all.Runs++
 		all.Cuts += r.cuts
 		all.Acked += r.stats.acked
 		all.Read += r.stats.read
 		all.Stops += r.stats.stops
+		all.Holes += r.stats.holes
 		all.Hash = all.Hash*0x9e3779b97f4a7c15 + r.hash
 		if err != nil {
 			all.Seed, all.Err = r.seed, fmt.Errorf("seed %d, cut %d: %w", r.seed, r.cuts, err)
@@ -72,7 +75,8 @@ type run struct {
 	cuts  int
 	life  uint64
 	hash  uint64
-	stats struct{ produced, acked, read, stops int }
+	stats struct{ acked, read, stops, holes int }
+	trace func(format string, args ...any)
 
 	model     model
 	actors    []*actor
@@ -101,6 +105,13 @@ func newRun(seed uint64, pages *disk.SimPages, pool *block.Pool) *run {
 	}
 	r.dev = disk.NewSim(disk.SimOptions{Seed: seed, MaxLatencyNanos: 2e6, Pages: pages})
 	return r
+}
+
+// say traces what happens.
+func (r *run) say(format string, args ...any) {
+	if r.trace != nil {
+		r.trace(fmt.Sprintf("%d.%d: ", r.seed, r.cuts)+format, args...)
+	}
 }
 
 func (r *run) below(n int) int {
@@ -181,6 +192,7 @@ func (r *run) open() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("open: %w", err)
 	}
+	r.say("start %d: %v", r.start, w.Report)
 	return true, nil
 }
 
@@ -192,6 +204,7 @@ func (r *run) cut() error {
 	r.actors = r.actors[:0]
 	r.mono, r.wall = r.w.mono+1e6, r.w.wall+1
 	r.mix(r.w.Net.hash)
+	r.say("power cut")
 	r.cuts++
 	if r.below(4) == 0 {
 		r.dev = r.dev.Kill()
@@ -204,6 +217,7 @@ func (r *run) cut() error {
 
 // recoverAgain fails right after a recovery: the next one must find the same.
 func (r *run) recoverAgain() error {
+	r.dev.CutAfter(^uint64(0))
 	before := r.hash
 	r.hash = 0
 	if err := r.verify(); err != nil {
@@ -214,7 +228,6 @@ func (r *run) recoverAgain() error {
 	if err := r.cut(); err != nil {
 		return err
 	}
-	r.dev.CutAfter(^uint64(0))
 	if ok, err := r.open(); !ok || err != nil {
 		return err
 	}

@@ -75,7 +75,12 @@ func (r *run) heardStream(s *streamModel, b *sentBatch, f Reply) error {
 		s.rewind, s.again = true, false
 	case frame.ErrSequence, frame.ErrUnknownProducer:
 		if head && s.again {
-			return fmt.Errorf("topic %d/%d: producer %#x sends sequence %d, all before it are acknowledged: %s", s.part.topic.id, s.part.n, s.id, b.seq, e.Text)
+			if !s.part.topic.sync() && e.Code == frame.ErrSequence && e.First > uint64(b.seq) {
+				r.stats.holes++ // a later segment outside the journal survived and an earlier one did not
+				r.endStream(s)
+				return nil
+			}
+			return fmt.Errorf("topic %d/%d: producer %#x sends sequence %d, all before it are acknowledged, and the broker wants %d: %s", s.part.topic.id, s.part.n, s.id, b.seq, e.First, e.Text)
 		}
 		s.rewind = true
 	default:

@@ -46,6 +46,7 @@ func (r *run) act() error {
 		r.deleteTopic()
 	case n < 94:
 		if p := r.anyPart(); p != nil {
+			r.say("drop what %d/%d has staged", p.topic.id, p.n)
 			r.w.Shard.DropStaged(p.topic.id, p.n)
 		}
 	case n < 95:
@@ -120,6 +121,9 @@ func (r *run) newBatch(p *partModel, acks frame.Acks, s *streamModel) *sentBatch
 	}
 	b.bytes = r.builder.Finish(nil, o)
 	b.crc = le.Uint32(b.bytes[batch.BodyCRCAt:])
+	if acks == frame.AcksLeader || !p.topic.sync() {
+		p.gaps = true
+	}
 	r.model.batches = append(r.model.batches, b)
 	return b
 }
@@ -139,16 +143,12 @@ func (r *run) produceSome() {
 	}
 	for range 1 + r.below(4) {
 		b := r.newBatch(p, acks, nil)
-		if acks == frame.AcksLeader || !p.topic.sync() {
-			p.gaps = true
-		}
 		id := a.Produce(p.topic.id, p.n, acks, b.bytes, r.partBytes())
 		b.bytes = nil
 		if acks != frame.AcksNone {
 			a.wait(&pending{id: id, cmd: frame.CmdProduce, batch: b})
 		}
 	}
-	r.stats.produced++
 }
 
 // produced takes the answer to PRODUCE.
@@ -172,6 +172,7 @@ func (r *run) produced(p *pending, f Reply) error {
 	if b.state == done && b.base != m.BaseOffset {
 		return fmt.Errorf("topic %d/%d: batch %d was acknowledged at %d and now at %d", b.part.topic.id, b.part.n, b.no, b.base, m.BaseOffset)
 	}
+	r.say("batch %d is at %d of %d/%d, acks %v", b.no, m.BaseOffset, b.part.topic.id, b.part.n, b.acks)
 	b.state, b.base = done, m.BaseOffset
 	if b.acks == frame.AcksDurable {
 		if !b.durable {
@@ -327,6 +328,7 @@ func (r *run) exists(t *topicModel, id uint32) error {
 	if t.id != 0 && t.id != id {
 		return fmt.Errorf("topic %s has id %d and had %d", t.name, id, t.id)
 	}
+	r.say("topic %s is %d, %v", t.name, id, t.set.Durability)
 	r.model.ids[id] = t
 	t.id, t.created = id, done
 	return nil
@@ -350,6 +352,7 @@ func (r *run) deleted(t *topicModel, f Reply) error {
 		}
 		return nil
 	}
+	r.say("topic %d is deleted", t.id)
 	t.gone = true
 	return nil
 }
