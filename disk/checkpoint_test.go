@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"fmt"
 	"slices"
 	"syscall"
 	"testing"
@@ -38,24 +39,31 @@ func TestCheckpointSurvivesAFullDisk(t *testing.T) {
 }
 
 // One partition's segments fail twice: it is fenced, its entries are copied forward out of the files that are given back,
-// and a later start, on a healthy disk, has them all.
+// and a later start, on a healthy disk, has them all; also when the copies of the first stand behind later ones.
 func TestRule09FencedPartitionBlocksNobody(t *testing.T) {
-	h := newHarness(t, 72, smallConfig())
+	for _, files := range []uint64{1, 2, 9} {
+		t.Run(fmt.Sprint(files, " given back"), func(t *testing.T) { fencedPartition(t, files) })
+	}
+}
+
+func fencedPartition(t *testing.T, files uint64) {
+	cfg := smallConfig()
+	cfg.JournalFiles = 8
+	h := newHarness(t, 72, cfg)
 	k := Key{1, 0}
 	h.dev.Plan(SimFault{Kind: OpWrite, Prefix: "topics/1/0/", Err: syscall.EIO})
-	for range 5 {
+	for i := range uint64(5) { // over several generations
 		if err := h.produce(k, 700); err != nil {
 			t.Fatal(err)
 		}
+		h.until("half a file more", func() bool { return 2*h.s.journal.at > (3+i)*h.s.journal.perFile })
 	}
 	h.settle()
 	want := slices.Clone(h.state()[k])
-	from := h.s.journal.at / h.s.journal.perFile
-	h.until("files are given back", func() bool { return h.s.journal.durable.Dead >= from+5 })
+	h.until("files are given back", func() bool { return h.s.journal.durable.Dead >= files })
 	if !slices.Equal(h.m.fenced, []Key{k}) {
 		t.Fatalf("fenced: %v", h.m.fenced)
 	}
-	h.settle()
 	h.dev.ClearPlans()
 	h.crash()
 	h.mustBeClean()

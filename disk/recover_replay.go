@@ -23,13 +23,16 @@ type replayState struct {
 	first   uint64 // first index seen in the journal, 0 none
 	last    uint64 // place of the last entry seen
 	damaged bool
+
+	gap   uint64 // least index seen in this pass for which an entry before it was missing then, 0 none
+	moved bool   // entries were applied behind a gap: another pass may close it
 }
 
 // replayAll restores and replays meta, asks it who exists, then does the same for all others in the order of the journal.
 func (r *recovery) replayAll() error {
 	r.newLog(Meta)
 	r.restore(r.byKey[Meta])
-	if err := r.pass(true); err != nil {
+	if err := r.passes(true); err != nil {
 		return err
 	}
 	r.finish(r.byKey[Meta])
@@ -40,7 +43,7 @@ func (r *recovery) replayAll() error {
 			r.stateOf(k)
 		}
 	}
-	if err := r.pass(false); err != nil {
+	if err := r.passes(false); err != nil {
 		return err
 	}
 	for _, st := range r.logs {
@@ -120,6 +123,26 @@ func (r *recovery) restore(st *replayState) {
 
 var errBefore = errors.New("found at an earlier start")
 
+// passes reads the journal until no gap closes any more. One pass is enough but for logs that were fenced: their entries
+// were copied forward one generation after the other, so older ones may stand behind newer ones.
+func (r *recovery) passes(meta bool) error {
+	for again := true; again; {
+		if err := r.pass(meta); err != nil {
+			return err
+		}
+		again = false
+		for _, st := range r.logs {
+			again = again || st.gap > 0 && st.moved && !st.damaged
+		}
+		for _, st := range r.logs {
+			if st.moved = false; again {
+				st.gap = 0
+			}
+		}
+	}
+	return nil
+}
+
 // pass reads the good blocks and applies the entries of meta, or of all others.
 func (r *recovery) pass(meta bool) error {
 	j := r.s.journal
@@ -189,7 +212,9 @@ func (r *recovery) apply(e *entryHeader, place uint64) error {
 		r.report.Skipped++
 		return nil
 	case e.Index > st.next:
-		r.damage(st, CauseJournal, st.next-1, nil, fmt.Errorf("entries %d to %d are missing", st.next, e.Index-1))
+		if st.gap == 0 || e.Index < st.gap {
+			st.gap = e.Index
+		}
 		r.report.Skipped++
 		return nil
 	}
@@ -220,6 +245,7 @@ func (r *recovery) redo(st *replayState, h *entryHeader) error {
 		break
 	}
 	st.next = h.Index + 1
+	st.moved = st.gap > 0
 	b := &st.log.member
 	b.epoch = h.Epoch
 	if h.Index <= st.machine && !fault.On(fault.Rule05NoIndex) {
@@ -266,8 +292,8 @@ func (r *recovery) finish(st *replayState) {
 	if st.deleted || st.damaged {
 		return
 	}
-	if st.next <= st.machine {
-		r.damage(st, CauseJournal, st.next-1, nil, fmt.Errorf("entries %d to %d are missing", st.next, st.machine))
+	if missing := max(st.gap, st.machine+1); st.next < missing {
+		r.damage(st, CauseJournal, st.next-1, nil, fmt.Errorf("entries are missing between %d and %d", st.next-1, missing))
 		return
 	}
 	if lost := r.state.lost; lost > 0 && st.first == 0 && (st.found == nil || st.found.chunk <= lost) {

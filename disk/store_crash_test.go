@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/slipringmq/slipring/loop/block"
@@ -84,6 +85,12 @@ func crashRound(t *testing.T, seed uint64, pages *SimPages, pool *block.Pool) {
 // randomLife works until the power fails or it has done enough.
 func (h *harness) randomLife(rng *rand.Rand, seed uint64, life int) {
 	h.dev.CutAfter(h.dev.Events() + rng.Uint64N(400))
+	defer h.dev.ClearPlans()
+	if rng.IntN(4) == 0 { // a disk that is full for a while, or a bad spot of it
+		at := []string{"shard-00/state", "topics/", "shard-00/journal-2"}[rng.IntN(3)]
+		kind := []OpKind{OpWrite, OpCreate, OpRename, OpSyncDir, OpSync}[rng.IntN(5)]
+		h.dev.Plan(SimFault{Kind: kind, Prefix: at, After: rng.Uint64N(8), Times: 1 + rng.Uint64N(4), Err: syscall.ENOSPC})
+	}
 	parts := 1 + rng.IntN(12)
 	for i := range 200 {
 		if h.dev.Off() {
