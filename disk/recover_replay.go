@@ -234,6 +234,9 @@ func (r *recovery) redo(st *replayState, h *entryHeader) error {
 			}
 			continue
 		}
+		if errors.Is(err, ErrBusy) {
+			return err // no damage: this start has too little memory
+		}
 		if err != nil {
 			cause := CauseEntry
 			if errors.Is(err, ErrDamaged) {
@@ -316,8 +319,7 @@ func (r *recovery) finish(st *replayState) {
 func (st *replayState) recovered(r *recovery, err error) {
 	st.pending = false
 	if err != nil {
-		cause := CauseSegment
-		r.damage(st, cause, st.machine, nil, err)
+		r.damage(st, CauseSegment, st.machine, nil, err)
 	}
 }
 

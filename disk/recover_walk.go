@@ -180,7 +180,6 @@ func (r *recovery) walkJournal() {
 	}
 	w.run(first)
 	w.group = max(w.group, w.groupBefore(s.resumes))
-	w.marks.Dead = max(w.marks.Dead, 0)
 	for i := range w.damage {
 		w.damage[i].File = journalPath(s.cfg.Shard, j.fileOf(w.damage[i].Generation))
 	}

@@ -142,13 +142,7 @@ type stateRecord struct {
 	Log, Machine                []byte
 }
 
-// appendRecordHeader appends r's header; the payloads follow, their lengths already known.
-func appendRecordHeader(dst []byte, r *stateRecord, logBytes, machineBytes int) []byte {
-	var p [recordHeaderBytes]byte
-	putRecordHeader(p[:], r, logBytes, machineBytes)
-	return append(dst, p[:]...)
-}
-
+// putRecordHeader writes r's header into p; payloads of these lengths follow.
 func putRecordHeader(p []byte, r *stateRecord, logBytes, machineBytes int) {
 	le := binary.LittleEndian
 	le.PutUint32(p[recordLogAt:], uint32(logBytes))

@@ -412,7 +412,7 @@ func TestDropStagedTakesOnlyItsOwn(t *testing.T) {
 	h.note(a, "submitted")
 	h.note(b, "submitted")
 	h.now++
-	h.s.EndTurn(h.now) // submits
+	h.s.EndTurn(h.now)  // submits
 	for i := range 60 { // more than one group's worth waits
 		h.note(a, fmt.Sprintf("dropped %d %0*d", i, 1000, 0))
 		h.note(b, fmt.Sprintf("kept %d", i))
