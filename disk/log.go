@@ -49,6 +49,7 @@ type Log struct {
 	hints      [2]readHint
 	nextHint   uint8
 	swept      bool // leftovers of earlier starts were looked for
+	replayed   bool // in the list of logs that replay gave bytes to
 	replaying  bool // between the first entry redone and recovered
 
 	fenced   error

@@ -161,7 +161,8 @@ func (l *Log) refillBytes(g *segment, pos Position, p []byte) error {
 	if l.tail.current() != nil {
 		l.tail.end = at
 	}
-	if len(l.share.replayed) == 0 || l.share.replayed[len(l.share.replayed)-1] != l {
+	if !l.replayed {
+		l.replayed = true
 		l.share.replayed = append(l.share.replayed, l)
 	}
 	for !l.tail.room(l, int(at-l.tail.end)+len(p)) {
@@ -231,9 +232,7 @@ func (l *Log) hasPlain() bool {
 // their end from a scan first; done follows.
 func (l *Log) recovered(clean bool, done func(error)) {
 	l.replaying = false
-	if n := len(l.share.replayed); n > 0 && l.share.replayed[n-1] == l {
-		l.share.replayed = l.share.replayed[:n-1]
-	}
+	l.share.replayed = nil
 	if l.dropping != 0 {
 		l.removeAll()
 		done(nil)

@@ -119,7 +119,9 @@ func (t *tail) room(l *Log, n int) bool {
 		}
 		t.blocks = append(t.blocks, l.share.newBlock(l, mem, from))
 		have, from = have+len(mem.Data), from+address(len(mem.Data))
-		level = min(level+1, len(tailSizes)-1)
+		if level < len(tailSizes)-1 && !(l.replaying && level > 0) { // replay has many tails and little memory
+			level++
+		}
 		added++
 	}
 	t.level = level
