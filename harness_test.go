@@ -24,6 +24,7 @@ import (
 const (
 	childData   = "SLIPRING_TEST_BROKER"
 	childListen = "SLIPRING_TEST_LISTEN"
+	childConfig = "SLIPRING_TEST_CONFIG" // JSON of the fields that differ from testConfig
 )
 
 func TestMain(m *testing.M) {
@@ -49,6 +50,12 @@ func runChild(dir, listen string) int {
 	cfg := testConfig(dir)
 	if listen != "" {
 		cfg.Listen = netip.MustParseAddrPort(listen)
+	}
+	if text := os.Getenv(childConfig); text != "" {
+		if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
 	}
 	b, err := slipring.Open(cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {

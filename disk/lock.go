@@ -144,21 +144,34 @@ func holder(file *os.File) (pid int, runs bool) {
 	if err != nil || pid <= 0 {
 		return 0, false
 	}
-	start, state, err := processStart(pid)
-	return pid, err == nil && state != 'Z' && state != 'X' && strconv.FormatUint(start, 10) == string(words[1])
+	start, ended, err := processStart(pid)
+	return pid, err == nil && !ended && strconv.FormatUint(start, 10) == string(words[1])
 }
 
-// processStart reads start time (clock ticks since boot) and state of a process; proc_pid_stat(5). The name in
-// parentheses may hold anything, so fields are counted from the last parenthesis: state is the 3rd, start the 22nd.
-func processStart(pid int) (start uint64, state byte, err error) {
+// Of the kernel's flags of a task (include/linux/sched.h): a signal has ended it; it is on its way out.
+const flagSignaled, flagExiting = 0x400, 0x4
+
+// processStart reads the start time of a process (clock ticks since boot) and whether it has ended; proc_pid_stat(5). A
+// killed one that waits for its writes on a slow disk stays in state D for as long, so its flags and a pending SIGKILL count
+// too. The name in parentheses may hold anything, so fields are counted from the last parenthesis: state is the 3rd, flags
+// the 9th, start the 22nd, pending signals the 31st.
+func processStart(pid int) (start uint64, ended bool, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, 0, err
+		return 0, false, err
 	}
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(fields) < 20 {
-		return 0, 0, fmt.Errorf("disk: /proc/%d/stat has %d fields", pid, len(fields))
+	if len(fields) < 29 {
+		return 0, false, fmt.Errorf("disk: /proc/%d/stat has %d fields", pid, len(fields))
 	}
-	start, err = strconv.ParseUint(string(fields[19]), 10, 64)
-	return start, fields[0][0], err
+	number := func(field int) (n uint64) {
+		if err == nil {
+			n, err = strconv.ParseUint(string(fields[field-3]), 10, 64)
+		}
+		return n
+	}
+	flags, start, pending := number(9), number(22), number(31)
+	state := fields[0][0]
+	ended = state == 'Z' || state == 'X' || flags&(flagSignaled|flagExiting) != 0 || pending&(1<<(unix.SIGKILL-1)) != 0
+	return start, ended, err
 }

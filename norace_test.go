@@ -1,0 +1,5 @@
+//go:build !race
+
+package slipring_test
+
+const raceBuild = false
