@@ -115,3 +115,23 @@ func TestSeekByTime(t *testing.T) {
 		}
 	}
 }
+
+// A byte rots far below the end of a log outside the journal: what was flushed behind it proves that it was durable, so
+// the scan reports damage and does not call it a torn end.
+func TestScanTellsDamageFromATornEnd(t *testing.T) {
+	b := plainBench(t, 4, 0)
+	b.opt[testKey] = LogOptions{SegmentBytes: 2 << 20}
+	for range 50 {
+		b.mustAppend(testKey, 20_000)
+		b.settle()
+	}
+	path := b.log(testKey).segments[0].path("log")
+	b.dev = b.dev.Crash()
+	b.dev.Flip(path, 45_000, 2)
+	b.open()
+	if len(b.report.Damages) != 1 || b.report.Damages[0].From != 2 || b.report.Damages[0].To <= 2 {
+		t.Fatalf("report: %s", b.report)
+	}
+	b.lost(testKey, 2)
+	b.check(testKey)
+}

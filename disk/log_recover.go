@@ -8,17 +8,17 @@ import (
 // scanNext looks for the end of the first segment outside the journal whose end no snapshot names; false: there is none.
 // Only such segments are ever scanned for their end, from their last durable length on, every body checked (R13, R16).
 func (l *Log) scanNext(done func(error)) bool {
-	for i, g := range l.segments {
+	for _, g := range l.segments {
 		if g.scan || fault.On(fault.Rule16ScanForEnd) && !g.swept {
 			g.swept = true
-			l.scanEnd(i, g, done)
+			l.scanEnd(g, done)
 			return true
 		}
 	}
 	return false
 }
 
-func (l *Log) scanEnd(i int, g *segment, done func(error)) {
+func (l *Log) scanEnd(g *segment, done func(error)) {
 	g.scan = false
 	mem := l.share.memory(pieceBytes)
 	if mem == nil {
@@ -30,16 +30,44 @@ func (l *Log) scanEnd(i int, g *segment, done func(error)) {
 		segment: g, limit: maxSegmentBytes, mem: mem, every: l.indexEvery(), bodies: true,
 		begin: true, from: alignUp(g.length), end: g.length, next: g.end, epoch: g.epoch >> epochShift, maxTime: g.maxTime,
 	}
-	s.done = func(err error) {
+	end := func(err error) {
 		mem.Release()
 		g.reads--
-		l.scanned(i, s, err, done)
+		l.scanned(s, err, done)
+	}
+	s.done = func(err error) {
+		if err == nil && s.damaged != nil && s.damaged != errEnd {
+			l.lookBehind(s, end)
+			return
+		}
+		end(err)
 	}
 	s.start()
 }
 
+// lookBehind tells damage from a torn end: pieces are written one after the other, each durable before the next begins.
+// So when a batch stands a piece or more behind what does not check, that was durable once.
+func (l *Log) lookBehind(s *scan, end func(error)) {
+	b := &scan{
+		segment: s.segment, limit: maxSegmentBytes, mem: s.mem, every: 1, lookOn: true,
+		begin: true, from: s.badAt, next: s.next, epoch: s.epoch,
+	}
+	b.done = func(err error) {
+		for _, e := range b.entries {
+			if e.position >= s.badAt+pieceBytes {
+				l.damaged(s.next, e.offset, &DamageError{
+					Key: l.key, From: s.next, To: e.offset, File: s.segment.path("log"), Position: s.badAt, Err: s.damaged,
+				})
+				break
+			}
+		}
+		end(err)
+	}
+	b.start()
+}
+
 // scanned takes the end found, once what was found is on stable media: the file may hold more than was ever flushed.
-func (l *Log) scanned(i int, s *scan, err error, done func(error)) {
+func (l *Log) scanned(s *scan, err error, done func(error)) {
 	g := s.segment
 	finish := func(err error) {
 		g.closed, g.index.complete = true, false
