@@ -422,7 +422,7 @@ func BenchmarkDecodeRecords(b *testing.B) {
 	o := &opener{topic: tp, limit: 1 << 20}
 	b.ReportAllocs()
 	for b.Loop() {
-		records, _, _, err := o.open(0, 0, ^uint64(0), p)
+		records, _, _, err := o.open(0, 0, ^uint64(0), true, p)
 		if err != nil || len(records) != n {
 			b.Fatal(len(records), err)
 		}

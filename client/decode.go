@@ -16,17 +16,17 @@ type opener struct {
 }
 
 // open takes the first batch off p and gives its records with offsets in [from, below), the offset behind the batch and the
-// bytes behind it.
+// bytes behind it. inside says that from may lie within the batch, which then comes whole.
 //
 // Errors: the batch is cut short, damaged, of another partition, of offsets below from, or inflates beyond the limit; next
 // is then from.
-func (o *opener) open(partition uint32, from, below uint64, p []byte) (records []Record, next uint64, rest []byte, err error) {
+func (o *opener) open(partition uint32, from, below uint64, inside bool, p []byte) (records []Record, next uint64, rest []byte, err error) {
 	h, body, rest, err := batch.Next(p)
 	switch {
 	case err != nil:
 		return nil, from, nil, err
-	case h.LastOffset() < from:
-		return nil, from, nil, fmt.Errorf("the broker sent offsets %d to %d", h.BaseOffset, h.LastOffset())
+	case h.LastOffset() < from, !inside && h.BaseOffset < from:
+		return nil, from, nil, fmt.Errorf("the broker sent offsets %d to %d once more", h.BaseOffset, h.LastOffset())
 	case h.PartitionTag != batch.PartitionTag(o.topic.directory, o.topic.id, partition):
 		return nil, from, nil, errors.New("it belongs to another partition")
 	}

@@ -159,7 +159,7 @@ func (f *fetcher) advance(a *asked, emptyReply bool) {
 	next, rest := a.from, a.data
 	for len(rest) > 0 {
 		h, _, after, err := batch.Next(rest)
-		if err != nil || h.LastOffset() < next {
+		if err != nil || h.LastOffset() < next || h.BaseOffset < next && len(rest) < len(a.data) {
 			break // deliver says what is wrong
 		}
 		next, rest = h.NextOffset(), after
@@ -194,7 +194,7 @@ func retriableCode(c frame.ErrorCode) bool {
 func (f *fetcher) deliver(a *asked) bool {
 	from, rest := a.from, a.data
 	for len(rest) > 0 {
-		records, next, after, err := f.opener.open(a.cursor.partition, from, a.cursor.below(), rest)
+		records, next, after, err := f.opener.open(a.cursor.partition, from, a.cursor.below(), len(rest) == len(a.data), rest)
 		if len(records) > 0 && !f.hand(run{cursor: a.cursor, seeks: a.seeks, records: records}) {
 			return false
 		}

@@ -173,7 +173,7 @@ func (s *Subscription) openNext() error {
 	one := d.data[:n]
 	d.data = d.data[n:]
 	d.session.giveBack(int64(h.Count), int64(n))
-	records, _, _, err := s.opener.open(d.partition, d.strand.first, ^uint64(0), one)
+	records, _, _, err := s.opener.open(d.partition, d.strand.first, ^uint64(0), true, one)
 	if err != nil {
 		return fromFrame(fmt.Sprintf("subscribe %s/%d", s.topic.name, d.partition), corrupt(h.BaseOffset, err))
 	}
