@@ -38,6 +38,7 @@ type Limits struct {
 	Producers     int // idempotent producers a partition remembers; the one idle for longest is forgotten
 
 	OutputHigh  int // queued output of a connection at which streams pause until Drained; the loop's high water mark
+	HandOut     int // queued output of a connection above which a topic with storage none drops; OutputHigh while memory is short
 	OutputPause int // queued output at which the connection is not read any more
 
 	HelloNanos    int64 // from accept to a complete HELLO
@@ -62,6 +63,7 @@ func DefaultLimits() Limits {
 		Subscriptions:  10_000,
 		Producers:      1000,
 		OutputHigh:     256 << 10,
+		HandOut:        2 << 20,
 		OutputPause:    4 << 20,
 		HelloNanos:     5e9,
 		FrameNanos:     10e9,
@@ -92,6 +94,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&l.Subscriptions, d.Subscriptions)
 	orDefault(&l.Producers, d.Producers)
 	orDefault(&l.OutputHigh, d.OutputHigh)
+	orDefault(&l.HandOut, d.HandOut)
 	orDefault(&l.OutputPause, d.OutputPause)
 	orDefault(&l.HelloNanos, d.HelloNanos)
 	orDefault(&l.FrameNanos, d.FrameNanos)

@@ -140,12 +140,12 @@ func (s *Shard) handOut(p *partition, header []byte, body [][]byte) (base uint64
 	base, time = p.next, max(p.time, s.wall)
 	batch.Stamp(stamped, base, s.cfg.Start, time, p.tag)
 	p.next += uint64(h.Count)
-	p.time, p.high, p.durable = time, p.next, p.next
+	p.time, p.start, p.high, p.durable = time, p.next, p.next, p.next
 	s.scratch.chunks = append(append(s.scratch.chunks[:0], stamped), body...)
-	n := int(h.TotalBytes())
+	n, bound := int(h.TotalBytes()), s.handOutBound()
 	for part := p.subs; part != nil; part = part.next {
 		x := part.sub
-		if !x.granted() || s.net.Queued(x.conn.id) >= s.limits.OutputHigh {
+		if !x.granted() || s.net.Queued(x.conn.id) >= bound {
 			x.lost += h.Count
 			s.stats.Lost += uint64(h.Count)
 			continue
@@ -156,6 +156,15 @@ func (s *Shard) handOut(p *partition, header []byte, body [][]byte) (base uint64
 	}
 	clear(s.scratch.chunks)
 	return base, time
+}
+
+// handOutBound is how much output a subscriber of a topic with storage none may have waiting. There is no log to read on
+// from, so it is more than a stream's, unless many slow ones have used up most of the memory.
+func (s *Shard) handOutBound() int {
+	if s.pool.Room() < s.pool.Stats().Limit/4 {
+		return s.limits.OutputHigh
+	}
+	return s.limits.HandOut
 }
 
 // deliverAll sends the batch in s.scratch.chunks, n bytes, in as many frames as it needs.
