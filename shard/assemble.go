@@ -22,6 +22,7 @@ type assembly struct {
 	got      int          // bytes in slot or block
 	upload   *upload      // of a PRODUCE in progress
 	progress int          // bytes received since the deadline was set
+	rested   bool         // nothing was in progress at some moment since then
 }
 
 type step uint8
@@ -132,8 +133,7 @@ func (s *Shard) feedPayload(k *conn, p []byte) []byte {
 	switch a.step {
 	case inPayload:
 		if !s.collect(a, piece) {
-			s.goAway(k, a.header.RequestID, frame.ErrBusy, "no memory for the frame")
-			return nil
+			s.dropPayload(k, piece)
 		}
 	case inUpload:
 		if !s.uploadBytesOf(k, a.upload, piece) {
@@ -190,6 +190,24 @@ func (s *Shard) collect(a *assembly, piece []byte) bool {
 	}
 	a.got += copy(a.block.Data[a.got:], piece)
 	return true
+}
+
+// dropPayload gives up the frame in progress for want of memory: it is answered, and its bytes are dropped as they come.
+// piece are those that could not be kept. A PUBLISH that wants no reply gets none.
+func (s *Shard) dropPayload(k *conn, piece []byte) {
+	const acksAt = 8 // of PUBLISH
+	a := &k.in
+	acks, at := piece, acksAt-a.got
+	if a.block != nil && at < 0 {
+		acks, at = a.block.Data, acksAt
+	}
+	silent := a.header.Command == frame.CmdPublish && at >= 0 && at < len(acks) && frame.Acks(acks[at]) == frame.AcksNone
+	if !silent {
+		s.refuse(k, a.header.RequestID, refuseFrame)
+	}
+	s.stats.Refused++
+	s.releaseBlock(a.block)
+	a.block, a.step = nil, inSkip
 }
 
 // takeBlock charges a block of at least n bytes to the frames in progress; nil when the bound or the pool is at its end.

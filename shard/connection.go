@@ -69,11 +69,18 @@ func (s *Shard) Received(c uint64, p []byte) {
 	if k.ending {
 		return
 	}
-	if k.busy() && k.deadline.place == 0 {
-		k.in.progress = 0
-		s.timers.set(&k.deadline, s.mono+s.limits.FrameNanos)
+	if !k.busy() {
+		k.in.rested = true
+	} else if k.deadline.place == 0 {
+		s.awaitProgress(k)
 	}
 	s.pauseIfDeaf(k)
+}
+
+// awaitProgress gives what is in progress until the deadline to go on.
+func (s *Shard) awaitProgress(k *conn) {
+	k.in.progress, k.in.rested = 0, false
+	s.timers.set(&k.deadline, s.mono+s.limits.FrameNanos)
 }
 
 // busy says that a frame or an upload is in progress.
@@ -89,12 +96,11 @@ func (s *Shard) deadline(k *conn) {
 		s.stats.Deadlines++
 		s.goAway(k, 0, frame.ErrTimeout, "no HELLO in time")
 	case !k.busy():
-	case k.in.progress < s.limits.FrameMinBytes && !k.paused:
+	case k.in.progress < s.limits.FrameMinBytes && !k.paused && !k.in.rested:
 		s.stats.Deadlines++
 		s.goAway(k, k.in.header.RequestID, frame.ErrTimeout, "a frame in progress came too slowly")
 	default:
-		k.in.progress = 0
-		s.timers.set(&k.deadline, s.mono+s.limits.FrameNanos)
+		s.awaitProgress(k)
 	}
 }
 

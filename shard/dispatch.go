@@ -105,13 +105,30 @@ func (s *Shard) decoded(k *conn, h frame.Header, m decoder, payload []byte) bool
 	if err == nil {
 		return true
 	}
-	code := frame.CodeOf(err)
-	if code == frame.ErrMalformed || code == frame.ErrInternal {
-		s.goAway(k, h.RequestID, code, err.Error())
-	} else {
-		s.fail(k, h.RequestID, code, err.Error())
-	}
+	s.undecodable(k, h.RequestID, err)
 	return false
+}
+
+// undecodable answers a payload that could not be decoded. Internal is a panic of ours: the connection it touched closes.
+func (s *Shard) undecodable(k *conn, req uint64, err error) {
+	if code := frame.CodeOf(err); code.Closes() || code == frame.ErrInternal {
+		s.goAway(k, req, code, err.Error())
+	} else {
+		s.fail(k, req, code, err.Error())
+	}
+}
+
+// taken closes the connection when req names a FETCH or a subscription that has not ended: two streams under one id could
+// not be told apart. Cost: one step for each waiting FETCH.
+func (s *Shard) taken(k *conn, req uint64) bool {
+	used := k.subs[req] != nil
+	for f := k.fetches; f != nil && !used; f = f.nextOf {
+		used = f.id == req
+	}
+	if used {
+		s.goAway(k, req, frame.ErrOutOfOrder, "a FETCH or a subscription with this request id has not ended")
+	}
+	return used
 }
 
 func (s *Shard) onHello(k *conn, req uint64, payload []byte) {
@@ -146,8 +163,8 @@ func (s *Shard) onAuth(k *conn, h frame.Header, payload []byte) {
 	if !s.decoded(k, h, &m, payload) {
 		return
 	}
-	if m.Mechanism != "none" {
-		s.goAway(k, h.RequestID, frame.ErrUnauthenticated, "this broker knows the mechanism none only")
+	if m.Mechanism != "none" || len(m.Data) != 0 {
+		s.goAway(k, h.RequestID, frame.ErrUnauthenticated, "this broker knows the mechanism none only, without data")
 		return
 	}
 	s.reply(k, frame.CmdAuth, h.RequestID, &frame.AuthReply{Done: true})

@@ -59,7 +59,14 @@ func (s *Shard) onFetch(k *conn, req uint64, m *frame.Fetch) {
 		s.refuse(k, req, refuseWaits)
 		return
 	}
+	if s.taken(k, req) {
+		return
+	}
 	s.stats.Fetches++
+	if s.asksTwice(m) {
+		s.goAway(k, req, frame.ErrMalformed, "FETCH names a partition twice")
+		return
+	}
 	f := s.newFetch(k, req)
 	f.minBytes = int64(m.MinBytes)
 	f.left = int(min(int64(m.MaxBytes), int64(s.limits.FetchBytes)))
@@ -75,6 +82,22 @@ func (s *Shard) onFetch(k *conn, req uint64, m *frame.Fetch) {
 	}
 	wait := min(int64(m.MaxWaitMillis), int64(s.limits.FetchMillis))
 	s.timers.set(&f.timer, s.mono+wait*1e6)
+}
+
+// asksTwice says whether m names a partition twice: chunks of both could not be told apart. Each partition is marked with
+// the number of the FETCH that named it last.
+func (s *Shard) asksTwice(m *frame.Fetch) bool {
+	for i := range m.Partitions {
+		p, why := s.find(m.Partitions[i].Topic, m.Partitions[i].Partition)
+		if why != nil {
+			continue
+		}
+		if p.asked == s.stats.Fetches {
+			return true
+		}
+		p.asked = s.stats.Fetches
+	}
+	return false
 }
 
 func (s *Shard) newFetch(k *conn, req uint64) *fetch {

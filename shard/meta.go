@@ -231,6 +231,10 @@ func (m *metaState) send(s *Shard) {
 	}
 }
 
+// gave says whether id may have come from PRODUCER ID. One that a client made up could later be given to another one, whose
+// batches would then pass for repeats.
+func (m *metaState) gave(id uint64) bool { return id > 1<<32 && id < m.given }
+
 // giveProducers journals that ids are given away; the answers follow when that is durable. The start number in the high
 // 32 bits keeps ids of different starts apart whatever was lost.
 func (s *Shard) giveProducers() {

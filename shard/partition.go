@@ -44,6 +44,7 @@ type partition struct {
 	fenced    error
 	deleted   bool // its topic is; kept until disk says Gone
 
+	asked    uint64     // number of the FETCH that named it last
 	fetchers *fetchPart // waiting for records
 	subs     *subPart   // every subscription
 }

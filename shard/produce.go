@@ -188,6 +188,9 @@ func (s *Shard) checkBatch(h *batch.Header, header []byte, body [][]byte, maxRec
 	if err := parseBatch(h, header, body, maxRecordBytes); err != nil {
 		return refuseBatch(err)
 	}
+	if h.Expiry != batch.NoExpiry { // taken in silence it would promise what nothing here keeps
+		return refuseExpiry
+	}
 	return nil
 }
 
@@ -195,6 +198,10 @@ func (s *Shard) checkBatch(h *batch.Header, header []byte, body [][]byte, maxRec
 func (s *Shard) accept(r *request, p *partition, header []byte, body [][]byte) {
 	h := &s.scratch.batch
 	if h.ProducerID != batch.NoProducer && p.log != nil {
+		if !s.meta.gave(h.ProducerID) {
+			s.refuseSequence(r, &frame.Error{Code: frame.ErrUnknownProducer, Text: "this producer id was never given; ask PRODUCER ID"})
+			return
+		}
 		known, e := p.checkSequence(h)
 		if e != nil {
 			s.refuseSequence(r, e)
@@ -340,12 +347,12 @@ func (p *partition) checkSequence(h *batch.Header) (known *sent, refused *frame.
 	if known := q.staged.find(h); known != nil {
 		return known, nil
 	}
-	want := q.staged.expected()
+	want, text := q.staged.expected(), "the sequence does not follow the producer's last batch"
 	if h.ProducerEpoch > q.staged.epoch {
-		want = 0
+		want, text = 0, "a new epoch of a producer begins at sequence 0"
 	}
 	if h.BaseSequence != want {
-		return nil, &frame.Error{Code: frame.ErrSequence, First: uint64(want), Last: uint64(want), Text: "the sequence does not follow the producer's last batch"}
+		return nil, &frame.Error{Code: frame.ErrSequence, First: uint64(want), Last: uint64(want), Text: text}
 	}
 	return nil, nil
 }

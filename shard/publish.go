@@ -29,7 +29,10 @@ const publishedMost = 64 << 10
 func (s *Shard) onPublish(k *conn, req uint64, payload []byte) {
 	var m frame.Publish
 	if err := decodePublish(&m, payload); err != nil {
-		s.goAway(k, req, frame.CodeOf(err), err.Error())
+		s.stats.Refused++
+		if err != frame.BadPublish || m.Acks != frame.AcksNone {
+			s.undecodable(k, req, err)
+		}
 		return
 	}
 	g := &s.publishing

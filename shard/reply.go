@@ -55,6 +55,14 @@ type refusal struct {
 	text string
 }
 
+// noName is why a name leads to no topic.
+func noName(name string) *refusal {
+	if err := frame.ValidName(name); err != nil {
+		return &refusal{frame.CodeOf(err), err.Error()}
+	}
+	return refuseNoName
+}
+
 func (s *Shard) refuse(k *conn, req uint64, r *refusal) { s.fail(k, req, r.code, r.text) }
 
 var (
@@ -68,9 +76,12 @@ var (
 	refuseStalled    = &refusal{frame.ErrBusy, "the disk is stalled"}
 	refuseWindow     = &refusal{frame.ErrBusy, "the connection's produce window is used up"}
 	refuseMemory     = &refusal{frame.ErrBusy, "no memory for the body"}
+	refuseFrame      = &refusal{frame.ErrBusy, "no memory for the frame"}
 	refuseTooLarge   = &refusal{frame.ErrTooLarge, "the batch is larger than the topic allows"}
 	refuseBodyBytes  = &refusal{frame.ErrCorrupt, "the batch is not as long as its header says"}
 	refuseDurable    = &refusal{frame.ErrDurability, "the topic has no durable acknowledgement"}
+	refuseUploads    = &refusal{frame.ErrLimit, "too many PRODUCE requests with parts still to come"}
+	refuseExpiry     = &refusal{frame.ErrInvalidSetting, "this version does not apply an expiry; write 0"}
 	refuseNotStored  = &refusal{frame.ErrInvalidSetting, "topics with storage none keep no records; subscribe instead"}
 	refuseWaits      = &refusal{frame.ErrLimit, "too many waiting requests on this connection"}
 	refuseInternal   = &refusal{frame.ErrInternal, "an entry was refused by the store"}

@@ -28,6 +28,9 @@ func (p *partition) codeOf(r *disk.Read) frame.ErrorCode {
 	if code == frame.ErrOffsetOutOfRange && r.From.Skip == 0 && r.From.Offset >= p.log.LogStart() && uint64(r.From.Offset) <= p.high {
 		return frame.ErrNone
 	}
+	if code != frame.ErrNone && p.deleted { // whatever the log says on its way out
+		return frame.ErrUnknownTopic
+	}
 	return code
 }
 

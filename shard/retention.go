@@ -7,7 +7,7 @@ import (
 )
 
 // sweep applies the retention settings: about once a second it visits every partition, a few a turn, and moves log starts
-// to batch boundaries. A new log start is an entry; nothing is removed before it is durable (RULES 12).
+// to batch boundaries, of segments where bytes are counted. A new log start is an entry; nothing is removed before it is durable (RULES 12).
 type sweep struct {
 	at      int // place in Shard.partitions
 	due     int64
@@ -60,6 +60,9 @@ func (w *sweep) wakeAt(s *Shard) int64 {
 func (w *sweep) visit(s *Shard, p *partition) {
 	set := &p.topic.settings
 	w.p = p
+	if set.RetentionBytes >= 0 {
+		w.trim(s, p, uint64(p.log.StartFor(set.RetentionBytes)))
+	}
 	if n := uint64(max(set.RetentionRecords, 0)); set.RetentionRecords >= 0 && p.high-p.startStaged > n {
 		w.read.From, w.read.Limit, w.read.MaxBytes = disk.Cursor{Offset: batch.Offset(p.high - n)}, batch.Offset(p.high), batch.HeaderBytes
 		if p.high-n >= uint64(p.log.LogEnd()) {

@@ -41,13 +41,12 @@ type subPart struct {
 }
 
 func (s *Shard) onSubscribe(k *conn, req uint64, m *frame.Subscribe) {
+	if s.taken(k, req) {
+		return
+	}
 	t, why := s.checkSubscribe(k, m)
 	if why != nil {
 		s.refuse(k, req, why)
-		return
-	}
-	if k.subs[req] != nil {
-		s.goAway(k, req, frame.ErrOutOfOrder, "a subscription with this request id exists")
 		return
 	}
 	from, to := 0, len(t.partitions)
@@ -80,10 +79,7 @@ func (s *Shard) checkSubscribe(k *conn, m *frame.Subscribe) (*topic, *refusal) {
 	case s.state != serving:
 		return nil, refuseStopping
 	case t == nil:
-		if err := frame.ValidName(m.Name); err != nil {
-			return nil, &refusal{frame.CodeOf(err), err.Error()}
-		}
-		return nil, refuseNoName
+		return nil, noName(m.Name)
 	case m.Partition != frame.AllPartitions && m.Partition >= uint32(len(t.partitions)):
 		return nil, refusePartition
 	case t.settings.Storage == frame.StorageNone && m.Start != frame.SubscribeTail:

@@ -92,7 +92,7 @@ func (s *Shard) onDeleteTopic(k *conn, req uint64, m *frame.DeleteTopic) {
 	}
 	v, ok := s.see(m.Name)
 	if !ok {
-		s.refuseAfter(v.index, k, req, refuseNoName)
+		s.refuseAfter(v.index, k, req, noName(m.Name))
 		return
 	}
 	op := metaOp{kind: kindDelete, conn: k.id, request: req, command: frame.CmdDeleteTopic, id: v.id, name: m.Name}
@@ -109,7 +109,7 @@ func (s *Shard) onAlterTopic(k *conn, req uint64, m *frame.AlterTopic) {
 	}
 	v, ok := s.see(m.Name)
 	if !ok {
-		s.refuseAfter(v.index, k, req, refuseNoName)
+		s.refuseAfter(v.index, k, req, noName(m.Name))
 		return
 	}
 	set, why := s.checkSettings(v.settings, m.Settings)

@@ -20,11 +20,8 @@ func (s *Shard) onMetadata(k *conn, req uint64, m *frame.Metadata) {
 func (s *Shard) topicMetadata(name string) frame.TopicMetadata {
 	t := s.topics.byName[name]
 	if t == nil {
-		code := frame.ErrUnknownTopic
-		if err := frame.ValidName(name); err != nil {
-			code = frame.CodeOf(err)
-		}
-		return frame.TopicMetadata{Error: code, Name: name, Settings: frame.DefaultSettings()}
+		code := noName(name).code
+		return frame.TopicMetadata{Error: code, Name: name}
 	}
 	// One shard owns every partition, and its endpoint is the first of its number.
 	endpoint := slices.IndexFunc(s.cfg.Endpoints, func(e frame.Endpoint) bool { return int(e.Shard) == s.cfg.Shard })
@@ -76,7 +73,7 @@ func (t *topic) summary() frame.TopicSummary {
 func (s *Shard) onDescribeTopic(k *conn, req uint64, m *frame.DescribeTopic) {
 	t := s.topics.byName[m.Name]
 	if t == nil {
-		s.refuse(k, req, refuseNoName)
+		s.refuse(k, req, noName(m.Name))
 		return
 	}
 	out := frame.DescribeTopicReply{Name: t.name, ID: t.id, Settings: t.settings, Partitions: make([]frame.PartitionInfo, len(t.partitions))}

@@ -30,15 +30,21 @@ func (s *Shard) uploadFor(k *conn, h frame.Header) *upload {
 			return u
 		}
 	}
-	if len(k.uploads) >= s.limits.Uploads {
-		s.goAway(k, h.RequestID, frame.ErrLimit, "too many PRODUCE requests with parts still to come")
+	if len(k.uploads) >= uploadsMost {
+		s.goAway(k, h.RequestID, frame.ErrOutOfOrder, "parts of too many PRODUCE requests are mixed up")
 		return nil
 	}
 	u := s.newUpload()
 	u.id = h.RequestID
+	if len(k.uploads) >= s.limits.Uploads {
+		u.refused = refuseUploads
+	}
 	k.uploads = append(k.uploads, u)
 	return u
 }
+
+// uploadsMost is how many uploads are told apart, those included that are refused and hold nothing.
+const uploadsMost = 64
 
 func (s *Shard) newUpload() *upload {
 	if n := len(s.uploads); n > 0 {
@@ -62,9 +68,9 @@ func (s *Shard) uploadBytesOf(k *conn, u *upload, piece []byte) bool {
 			return false
 		}
 	}
-	if len(piece) > u.total-u.got {
-		s.goAway(k, u.id, frame.ErrMalformed, "PRODUCE holds more bytes than its batch header says")
-		return false
+	if len(piece) > u.total-u.got && u.refused == nil {
+		u.refused = refuseBodyBytes
+		s.freeUpload(u)
 	}
 	u.got += len(piece)
 	for len(piece) > 0 && u.refused == nil {
@@ -82,6 +88,9 @@ func (s *Shard) admitUpload(k *conn, u *upload) bool {
 	}
 	u.request = request{conn: k, id: u.id, command: frame.CmdProduce, topic: m.Topic, partition: m.Partition, acks: m.Acks}
 	u.got, u.total = batch.HeaderBytes, math.MaxInt
+	if u.refused != nil {
+		return true
+	}
 	h, err := batch.ParseHeader(m.Batch)
 	if err != nil {
 		u.refused = refuseBatch(err)

@@ -85,8 +85,15 @@ type run struct {
 
 	builder batch.Builder
 	value   []byte
-	filler  []byte
 }
+
+// filler is what records are made of.
+var filler = func() (f [32 << 10]byte) {
+	for i := range f {
+		f[i] = byte(i * 7)
+	}
+	return f
+}()
 
 const (
 	actorsOfRun   = 3
@@ -97,12 +104,9 @@ const (
 func newRun(seed uint64, pages *disk.SimPages, pool *block.Pool) *run {
 	r := &run{
 		seed: seed, pool: pool, rng: rand.NewPCG(seed, 0xc0ffee), mono: 1, wall: Begin,
-		producers: make(map[uint64]bool), filler: make([]byte, 32<<10),
+		producers: make(map[uint64]bool),
 	}
 	r.model.ids = make(map[uint32]*topicModel)
-	for i := range r.filler {
-		r.filler[i] = byte(i * 7)
-	}
 	r.dev = disk.NewSim(disk.SimOptions{Seed: seed, MaxLatencyNanos: 2e6, Pages: pages})
 	return r
 }
@@ -140,7 +144,7 @@ func (r *run) oneLife() error {
 	if r.below(4) == 0 { // fails while it recovers
 		r.dev.CutAfter(r.dev.Events() + uint64(r.below(40)))
 	}
-	again := r.below(8) == 0
+	again := r.below(8) == 0 // recovers twice
 	if ok, err := r.open(); !ok || err != nil {
 		return err
 	}
@@ -154,7 +158,10 @@ func (r *run) oneLife() error {
 			return err
 		}
 	}
-	r.dev.CutAfter(r.dev.Events() + 1 + uint64(r.below(150)))
+	r.dev.CutAfter(^uint64(0))
+	if r.below(8) > 0 { // the others end by a stop, or idle
+		r.dev.CutAfter(r.dev.Events() + 1 + uint64(r.below(100)))
+	}
 	for range actorsOfRun {
 		r.actors = append(r.actors, r.newActor())
 	}
@@ -166,7 +173,7 @@ func (r *run) oneLife() error {
 			break
 		}
 	}
-	if !r.dev.Off() && r.below(3) == 0 {
+	if !r.dev.Off() && r.below(3) > 0 {
 		r.dev.CutAfter(^uint64(0))
 		if !r.w.Stop() {
 			return errors.New("the shard does not stop")

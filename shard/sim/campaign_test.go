@@ -2,6 +2,7 @@ package sim
 
 import (
 	"flag"
+	"runtime/debug"
 	"testing"
 )
 
@@ -14,6 +15,7 @@ var (
 // The power fails between any two completions, in the middle of work and of recovery, again and again: everything that was
 // acknowledged is there, unchanged, at its offset, and nothing that was deleted comes back.
 func TestCampaignPowerCut(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // little is live; most of the rest is garbage of the clients
 	var trace func(string, ...any)
 	if *campaignTrace {
 		trace = t.Logf

@@ -107,7 +107,7 @@ func (r *run) newBatch(p *partModel, acks frame.Acks, s *streamModel) *sentBatch
 	case 1:
 		size = 8<<10 + r.below(16<<10) // goes to its segment directly
 	}
-	r.value = append(le.AppendUint64(r.value[:0], b.no), r.filler[:size-8]...)
+	r.value = append(le.AppendUint64(r.value[:0], b.no), filler[:size-8]...)
 	r.builder.Reset(r.w.Wall())
 	r.builder.Add(nil, false, r.value, nil, r.w.Wall())
 	for range b.count - 1 {

@@ -151,3 +151,6 @@ func (w *World) Stop() bool {
 	}
 	return false
 }
+
+// NewPool is the memory of a shard.
+func NewPool(bytes int) *block.Pool { return block.NewPool(bytes) }
