@@ -80,8 +80,12 @@ func serve(fromListener, toListener *net.TCPListener) error {
 	start := time.Now()
 	total, err := copyAll(to, from)
 	took := time.Since(start)
-	fmt.Fprintf(os.Stderr, "%d bytes in %.3f s, %.0f MiB/s\n", total, took.Seconds(), float64(total)/(1<<20)/took.Seconds())
-	return err
+	how := "end of the publisher"
+	if err != nil { // one side went away: the end of this pair, not of the relay
+		how = err.Error()
+	}
+	fmt.Fprintf(os.Stderr, "%d bytes in %.3f s, %.0f MiB/s, %s\n", total, took.Seconds(), float64(total)/(1<<20)/took.Seconds(), how)
+	return nil
 }
 
 // accept returns a nonblocking descriptor that Go's own poller does not know.
