@@ -12,7 +12,7 @@ func (e *DecodeError) Error() string { return e.Text }
 var (
 	BadHeader    = &DecodeError{ErrMalformed, "frame: fewer than 16 bytes of header"}
 	BadLength    = &DecodeError{ErrMalformed, "frame: length below 12"}
-	BadSize      = &DecodeError{ErrTooLarge, "frame: payload above its bound"}
+	BadSize      = &DecodeError{ErrMalformed, "frame: length above 1 MiB of payload"}
 	BadVersion   = &DecodeError{ErrVersion, "frame: unknown protocol version"}
 	BadCommand   = &DecodeError{ErrUnknownCommand, "frame: unknown command"}
 	BadFlags     = &DecodeError{ErrUnknownCommand, "frame: unknown flag"}
@@ -24,6 +24,7 @@ var (
 	BadText      = &DecodeError{ErrMalformed, "frame: a text is too long, not UTF-8 or has control characters"}
 	BadCount     = &DecodeError{ErrLimit, "frame: more list elements than allowed"}
 	BadSetting   = &DecodeError{ErrInvalidSetting, "frame: unknown bit in a settings mask"}
+	BadPublish   = &DecodeError{ErrTooLarge, "publish: payload above 64 KiB; use PRODUCE"}
 	BadPartition = &DecodeError{ErrUnknownPartition, "frame: a start offset needs one named partition"}
 
 	BadNameLength   = &DecodeError{ErrInvalidName, "name: must have 1 to 255 bytes"}

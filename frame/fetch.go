@@ -15,14 +15,17 @@ func (m *Fetch) Append(dst []byte) []byte {
 	return dst
 }
 
-// Decode reuses Partitions.
+// Decode reuses Partitions. A request without any is refused: it could only wait for nothing.
 func (m *Fetch) Decode(p []byte) error {
 	if len(p) < FetchFixedBytes {
 		return BadShort
 	}
 	n := le.Uint32(p[12:])
-	if n > MaxFetchPartitions {
+	switch {
+	case n > MaxFetchPartitions:
 		return BadCount
+	case n == 0:
+		return BadValue
 	}
 	if err := exactly(p, FetchFixedBytes+int(n)*FetchPartitionBytes); err != nil {
 		return err

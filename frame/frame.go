@@ -157,7 +157,7 @@ type TopicMetadata struct {
 	Error      ErrorCode // 0 or why the rest is empty (ErrUnknownTopic, ErrInvalidName)
 	Name       string
 	ID         uint32
-	Settings   Settings // all fields present
+	Settings   Settings // all fields present, none with an error
 	Partitions []uint16
 }
 
@@ -269,7 +269,7 @@ type Fetch struct {
 	MaxWaitMillis uint32
 	MinBytes      uint32
 	MaxBytes      uint32
-	Partitions    []FetchPartition // reused by Decode
+	Partitions    []FetchPartition // at least one, each partition once; reused by Decode
 }
 
 type FetchPartition struct {
@@ -298,7 +298,7 @@ type OffsetQuery struct {
 	Topic     uint32
 	Partition uint32
 	Kind      OffsetKind
-	Time      int64 // Unix ms of OffsetByTime: first offset with append time >= Time
+	Time      int64 // Unix ms, of OffsetByTime: first offset with append time >= Time; else 0
 }
 
 type OffsetKind uint8
@@ -328,7 +328,7 @@ type Subscribe struct {
 	Name      string // exact topic name
 	Partition uint32 // or AllPartitions
 	Start     SubscribeStart
-	Offset    uint64 // of SubscribeOffset; needs one named partition
+	Offset    uint64 // of SubscribeOffset, which needs one named partition; else 0
 	Records   int64  // first credit
 	Bytes     int64
 }

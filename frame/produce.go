@@ -73,13 +73,11 @@ func (m *Publish) Append(dst []byte) []byte {
 	return append(dst, m.Value...)
 }
 
-// Decode leaves Key and Value as views of p; Key is nil without HasKey.
+// Decode leaves Key and Value as views of p; Key is nil without HasKey. With BadPublish the fixed fields are filled in, so
+// that a refusal can keep silent where no reply is wanted.
 func (m *Publish) Decode(p []byte) error {
 	if len(p) < PublishFixedBytes {
 		return BadShort
-	}
-	if len(p) > MaxPublishPayload {
-		return BadSize
 	}
 	m.Topic = le.Uint32(p)
 	m.Partition = le.Uint32(p[4:])
@@ -92,6 +90,8 @@ func (m *Publish) Decode(p []byte) error {
 		return BadValue
 	case p[9] > 1:
 		return BadBool
+	case len(p) > MaxPublishPayload:
+		return BadPublish
 	case keyEnd > len(p):
 		return BadShort
 	case m.HasKey:

@@ -98,7 +98,7 @@ func TestProtocolNamesEveryError(t *testing.T) {
 		if c.Retriable() {
 			retriable = "yes"
 		}
-		if row := fmt.Sprintf("| %d | %s | %s | %s | %s |", c, c.Name(), retriable, c, c.Advice()); !strings.Contains(body, row) {
+		if row := fmt.Sprintf("| %d | %s | %s | %s | %s | %s |", c, c.Name(), retriable, c.row().closes, c, c.Advice()); !strings.Contains(body, row) {
 			t.Errorf("the error table lacks\n%s", row)
 		}
 	}

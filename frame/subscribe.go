@@ -1,15 +1,20 @@
 package frame
 
+// Append writes an Offset with SubscribeOffset only, 0 with the other starts.
 func (m *Subscribe) Append(dst []byte) []byte {
+	offset := m.Offset
+	if m.Start != SubscribeOffset {
+		offset = 0
+	}
 	dst = appendString(dst, m.Name)
 	dst = le.AppendUint32(dst, m.Partition)
 	dst = append(dst, byte(m.Start))
-	dst = le.AppendUint64(dst, m.Offset)
+	dst = le.AppendUint64(dst, offset)
 	dst = le.AppendUint64(dst, uint64(m.Records))
 	return le.AppendUint64(dst, uint64(m.Bytes))
 }
 
-// Decode refuses negative credit and a start offset for all partitions.
+// Decode refuses negative credit, an offset that the start does not use, and a start offset for all partitions.
 func (m *Subscribe) Decode(p []byte) error {
 	r := reader{p: p}
 	m.Name = r.name()
@@ -18,7 +23,7 @@ func (m *Subscribe) Decode(p []byte) error {
 	m.Offset = r.u64()
 	m.Records = r.i64()
 	m.Bytes = r.i64()
-	if m.Records < 0 || m.Bytes < 0 {
+	if m.Records < 0 || m.Bytes < 0 || m.Start != SubscribeOffset && m.Offset != 0 {
 		r.fail(BadValue)
 	}
 	if err := r.done(); err != nil {

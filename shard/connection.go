@@ -64,14 +64,13 @@ func (s *Shard) Received(c uint64, p []byte) {
 	k.in.progress += len(p)
 	for len(p) > 0 && !k.ending {
 		p = s.feed(k, p)
+		k.in.rested = k.in.rested || !k.busy()
 	}
 	s.endPublish()
 	if k.ending {
 		return
 	}
-	if !k.busy() {
-		k.in.rested = true
-	} else if k.deadline.place == 0 {
+	if k.busy() && k.deadline.place == 0 {
 		s.awaitProgress(k)
 	}
 	s.pauseIfDeaf(k)
