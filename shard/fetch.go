@@ -300,11 +300,12 @@ func (s *Shard) stepFetch(f *fetch) turn {
 	}
 }
 
-// current is the part whose data comes next, nil when no more is to be sent. The middle of a batch always goes on.
+// current is the part whose data comes next, nil when no more is to be sent. The middle of a batch always goes on; one batch
+// is always allowed, and one of each partition while the reply has room.
 func (f *fetch) current() *fetchPart {
 	for ; f.at < len(f.parts); f.at++ {
 		part := &f.parts[f.at]
-		if part.has && (part.cursor.Skip > 0 || !f.started || f.left > 0 && part.left > 0) {
+		if part.has && (part.cursor.Skip > 0 || !f.started || f.left > 0 && (part.left > 0 || !part.sent)) {
 			return part
 		}
 		part.has = false
@@ -366,7 +367,7 @@ func (s *Shard) take(f *fetch, part *fetchPart) bool {
 		switch {
 		case x.bytes > 0: // the batch behind them has its own turn
 			n, next = int(x.bytes), disk.Cursor{Offset: x.next}
-		case f.started && x.open > int64(min(f.left, part.left)):
+		case f.started && x.open > int64(f.left), part.sent && x.open > int64(part.left):
 			part.has = false
 			r.Release()
 			return false

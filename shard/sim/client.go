@@ -55,6 +55,7 @@ func (c *Client) Hangup() {
 // Raw sends bytes as they are.
 func (c *Client) Raw(p []byte) {
 	if c.Open() {
+		c.w.Shard.StartTurn(c.w.mono, c.w.wall)
 		c.w.Shard.Received(c.link.id, p)
 	}
 }
@@ -127,19 +128,11 @@ func (c *Client) arrived() (Reply, bool) {
 func (c *Client) Await(id uint64) Reply {
 	var joined Reply
 	for range 10_000 {
-		for {
-			r, ok := c.arrived()
-			if !ok {
-				break
-			}
-			if r.RequestID != id {
-				c.kept = append(c.kept, r)
-				continue
-			}
-			joined.Header, joined.Payload = r.Header, append(joined.Payload, r.Payload...)
-			if !r.More() {
-				return joined
-			}
+		for r, ok := c.arrived(); ok; r, ok = c.arrived() {
+			c.kept = append(c.kept, r)
+		}
+		if c.join(&joined, id) {
+			return joined
 		}
 		if c.w.Dev.Off() || !c.Open() && c.link.queued() == 0 {
 			break
@@ -147,6 +140,23 @@ func (c *Client) Await(id uint64) Reply {
 		c.w.Turn(1 << 20)
 	}
 	return Reply{}
+}
+
+// join takes the parts of the reply to id off what has arrived, and says whether it is whole.
+func (c *Client) join(joined *Reply, id uint64) bool {
+	for i := 0; i < len(c.kept); i++ {
+		r := c.kept[i]
+		if r.RequestID != id {
+			continue
+		}
+		c.kept = append(c.kept[:i], c.kept[i+1:]...)
+		i--
+		joined.Header, joined.Payload = r.Header, append(joined.Payload, r.Payload...)
+		if !r.More() {
+			return true
+		}
+	}
+	return false
 }
 
 // Call is Send and Await.
