@@ -121,3 +121,34 @@ func TestDeletionEndsFetchWithAChunk(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// One whose reply is under way keeps what was sent, and ends with the same word.
+func TestDeletionEndsAFetchUnderWay(t *testing.T) {
+	w := start(t)
+	c := w.Connect()
+	id := create(t, c, "gone", 1, frame.Settings{})
+	for range 40 {
+		produce(t, c, id, 0, frame.AcksDurable, batchOf(batch.Options{}, strings.Repeat("x", 30_000)))
+	}
+	ask := c.Send(frame.CmdFetch, &frame.Fetch{MinBytes: 1, MaxBytes: 8 << 20, Partitions: []frame.FetchPartition{{Topic: id, MaxBytes: 8 << 20}}})
+	w.Settle() // the reply stops where the connection has enough
+	w.Connect().Call(frame.CmdDeleteTopic, &frame.DeleteTopic{Name: "gone"})
+	r := c.Await(ask)
+	if r.Command == frame.CmdError {
+		wantError(t, r, frame.ErrUnknownTopic)
+		return
+	}
+	var last frame.FetchChunk
+	for p := r.Payload; len(p) > 0; {
+		var err error
+		if last, p, err = frame.NextChunk(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last.Error != frame.ErrUnknownTopic {
+		t.Errorf("the last chunk says %q", last.Error.Name())
+	}
+	if got := chunks(t, r); len(got[0].values) == 0 {
+		t.Error("nothing was sent before the deletion")
+	}
+}
