@@ -123,12 +123,16 @@ func (s *Shard) Snapshot(l *disk.Log, dst []byte) (index uint64, out []byte) {
 	if p == nil {
 		return l.NextIndex() - 1, dst
 	}
+	return p.index, p.appendState(dst)
+}
+
+func (p *partition) appendState(dst []byte) []byte {
 	dst = append(dst, snapshotVersion)
 	dst = le.AppendUint64(dst, p.start)
 	dst = le.AppendUint64(dst, p.durable)
 	dst = le.AppendUint64(dst, p.ceiling)
 	dst = le.AppendUint64(dst, uint64(p.time))
-	return p.index, p.producers.append(dst)
+	return p.producers.append(dst)
 }
 
 func (p *partition) restore(state []byte, mostProducers int) error {

@@ -18,6 +18,13 @@ func start(t testing.TB) *sim.World {
 
 func startOn(t testing.TB, dev *disk.Sim, o sim.Options) *sim.World {
 	t.Helper()
+	o.Pool = sim.NewPool(8 << 20)
+	t.Cleanup(func() { // what a crash left in it is nobody's
+		o.Pool.Reclaim()
+		if err := o.Pool.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	w, err := sim.Start(dev, o)
 	if err != nil {
 		t.Fatalf("open: %v", err)

@@ -90,3 +90,9 @@ func (l *link) take(n int) {
 		l.high, l.drained = false, true
 	}
 }
+
+// Paused says whether the shard has stopped reading from c.
+func (n *Network) Paused(c uint64) bool {
+	l := n.links[c]
+	return l != nil && l.paused
+}
