@@ -4,7 +4,8 @@ export GOTOOLCHAIN = go1.27.3
 GO ?= go
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  = -s -w -X main.version=$(VERSION) -X github.com/slipringmq/slipring.Version=$(VERSION)
+# Symbols stay in: people look at it with perf.
+LDFLAGS  = -X main.version=$(VERSION) -X github.com/slipringmq/slipring.Version=$(VERSION)
 
 # Knobs. N: rounds of a campaign. SEED: where its random numbers start. TIME: seconds for fuzz, a duration or count for bench.
 N    ?=
