@@ -15,6 +15,9 @@ func (l *Log) DropStaged() {
 	if l.dropping > last {
 		l.dropping = 0
 	}
+	for i := range l.waiters { // for the placing of batches that are no more
+		l.waiters[i].ordinal = min(l.waiters[i].ordinal, q.last)
+	}
 	l.nextIndex = last + 1
 	l.wakeWaiters()
 }

@@ -293,6 +293,9 @@ func (c *coldRead) search() {
 		case found == walkMore:
 			c.goOn(&w)
 			return
+		case c.isFound(&h) && c.read != nil && offsetOf(h.BaseOffset) >= c.read.Limit: // behind a gap that reaches it
+			c.finish(nil)
+			return
 		case c.isFound(&h):
 			c.head, c.headAt, c.epoch = h, w.position(), h.Epoch
 			c.reach()

@@ -286,6 +286,9 @@ func (s *Shard) stepFetch(f *fetch) turn {
 		}
 		r := &f.read
 		r.From, r.Limit, r.MaxBytes = part.cursor, batch.Offset(part.limit), f.pieceOf(part)
+		if part.cursor.Skip > 0 { // a batch that was begun is finished
+			r.Limit = batch.Offset(part.p.high)
+		}
 		if !part.p.log.Read(r) {
 			f.reading = true
 			return rests
@@ -355,6 +358,8 @@ func (s *Shard) take(f *fetch, part *fetchPart) bool {
 		part.code, part.has = code, false
 		r.Release()
 		return false
+	case n == 0 && inside:
+		broken("partition %d/%d: nothing behind %+v, high watermark %d", part.topic, part.number, part.cursor, part.p.high)
 	case n == 0:
 		part.p.isEmpty(r)
 		part.has = false
