@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/slipringmq/slipring/shard"
 )
 
 // Config is everything a broker can be told. The zero value is not usable; start from DefaultConfig.
@@ -33,6 +35,8 @@ type Config struct {
 	// OwnProcess lets Open set what belongs to the whole process: GOMAXPROCS, the memory limit of the Go heap and, with
 	// Pin, the CPUs of all other threads. For a daemon, not for a program that embeds a broker.
 	OwnProcess bool
+
+	limits *shard.Limits // tests only: instead of the defaults
 }
 
 // DefaultConfig is what the daemon runs with when nothing is configured.

@@ -266,3 +266,16 @@ func connect(t testing.TB, addr string) *client.Client {
 	t.Cleanup(func() { c.Close() })
 	return c
 }
+
+// statsNow asks a broker of this process for its counters.
+func statsNow(t testing.TB, b *slipring.Broker) slipring.Stats {
+	t.Helper()
+	s, err := b.Stats(within(t, 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// poolInUse is the block memory that the shard has given out, bytes.
+func poolInUse(t testing.TB, b *slipring.Broker) int { return statsNow(t, b).Pool.InUse }

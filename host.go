@@ -180,6 +180,9 @@ func (h *host) shardConfig(m disk.Manifest) shard.Config {
 	defaults := frame.DefaultSettings()
 	defaults.SegmentBytes = uint32(h.cfg.SegmentBytes)
 	limits := shard.DefaultLimits()
+	if h.cfg.limits != nil {
+		limits = *h.cfg.limits
+	}
 	limits.MaxRecordBytes = uint32(h.cfg.MaxRecordBytes)
 	limits.UploadBytes = int(h.sizes.pool / 4)
 	return shard.Config{
