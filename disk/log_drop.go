@@ -19,6 +19,7 @@ func (l *Log) DropStaged() {
 		l.waiters[i].ordinal = min(l.waiters[i].ordinal, q.last)
 	}
 	l.nextIndex = last + 1
+	l.share.placer.offer(l) // what is left of an extent may be due now
 	l.wakeWaiters()
 }
 
