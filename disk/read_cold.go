@@ -447,7 +447,7 @@ func (c *coldRead) more(left int) {
 	r := c.read
 	w := c.walker(c.headAt + Position(c.head.TotalBytes()))
 	w.next, w.epoch = r.Next.Offset, c.head.Epoch
-	for {
+	for !c.log.inTail(r.Next.Offset) { // in the file its place may be zeros still, and pass for padding
 		h, found, _ := w.step()
 		if found != walkBatch || !w.whole(&h) || int(h.TotalBytes()) > left ||
 			offsetOf(h.BaseOffset) >= r.Limit || !w.bodyFits(&h) {
@@ -462,6 +462,13 @@ func (c *coldRead) more(left int) {
 	}
 	c.leaveHint(w.position(), w.epoch)
 	c.finish(nil)
+}
+
+// inTail says whether the batch at or after offset lies in the tail.
+func (l *Log) inTail(offset batch.Offset) bool {
+	q := &l.tail.batches
+	o := q.find(offset)
+	return o < q.last && !q.at(o).absent
 }
 
 // leaveHint notes where the reader will go on; pos is that of its next batch, or of this one.
