@@ -126,10 +126,21 @@ func (r *run) mix(v uint64) { r.hash = (r.hash ^ v) * 0xff51afd7ed558ccd }
 
 // live goes through lives until the power failed n times.
 func (r *run) live(n int) error {
+	panicking := true
 	defer func() {
+		if panicking {
+			fmt.Printf("panic in the run of seed %d, after %d cuts\n", r.seed, r.cuts)
+			return
+		}
 		r.dev.Release()
 		r.pool.Reclaim()
 	}()
+	err := r.lives(n)
+	panicking = false
+	return err
+}
+
+func (r *run) lives(n int) error {
 	for r.cuts < n {
 		if err := r.oneLife(); err != nil {
 			return err
