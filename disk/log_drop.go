@@ -47,7 +47,9 @@ func (l *Log) cutTail(ordinal uint64) {
 	for n := len(l.extents); n > 0; n = len(l.extents) {
 		e := l.extents[n-1]
 		if e.from < from {
-			end = l.cutExtent(e, ordinal)
+			if end = e.to; !e.closed || e.to > from { // else it ended before, and its memory may be gone
+				end = l.cutExtent(e, ordinal)
+			}
 			break
 		}
 		end = e.from

@@ -54,13 +54,17 @@ const replacement = 1
 
 const epochShift = 16
 
-// segmentName is the epoch in the name of a new segment at base.
+// segmentName is the epoch in the name of a new segment at base. A base at or below an earlier one of this start means that
+// staged batches were dropped: a direct write of theirs may still land in a file of the old name, so that is not used again.
 func (l *Log) segmentName(epoch uint64, base batch.Offset) uint64 {
-	name := epoch << epochShift
-	if l.begun.base == base && l.begun.epoch>>epochShift == epoch {
-		name = l.begun.epoch&^replacement + 2
+	name, highest := epoch<<epochShift, base
+	if l.begun.epoch>>epochShift == epoch {
+		name, highest = l.begun.epoch, max(base, l.begun.base)
+		if base <= l.begun.base {
+			name += 2 // the bit below is replacement
+		}
 	}
-	l.begun = placement{base: base, epoch: name}
+	l.begun = placement{base: highest, epoch: name}
 	return name
 }
 

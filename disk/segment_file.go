@@ -97,8 +97,9 @@ func (g *segment) created(op *Op) {
 
 func (g *segment) opened(op *Op) {
 	switch {
-	case errors.Is(op.Err, syscall.ENOENT) && g.file.writers && (g.placed == 0 || g.log.replaying):
-		// Replay may meet a file that a later entry of the same journal trims away.
+	case errors.Is(op.Err, syscall.ENOENT) && g.file.writers && (g.placed == 0 || g.log.replaying || g.end <= g.log.logStart):
+		// Replay may meet a file that a later entry of the same journal trims away; it went before the crash, and what
+		// replay put into the tail goes after it.
 		g.missing = g.placed > 0
 		g.submitName(OpCreate, g.created)
 	case op.Err != nil:
