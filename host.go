@@ -46,6 +46,7 @@ type host struct {
 // run lives as long as the shard. It answers started once and returns why it ended.
 func (h *host) run(started chan<- error) (err error) {
 	runtime.LockOSThread() // never unlocked: a pinned thread must not serve other goroutines, so it ends with this one
+	nameThread(0)
 	defer func() { err = errors.Join(err, h.tearDown()) }()
 	if err := h.start(); err != nil {
 		started <- err

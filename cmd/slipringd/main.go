@@ -1,5 +1,5 @@
 // Command slipringd is the broker's daemon: it reads flags and one YAML file, runs a broker, and stops it cleanly on
-// SIGTERM or SIGINT. It decides nothing.
+// SIGTERM or SIGINT. SIGUSR1 makes it write its counters to the log. It decides nothing.
 //
 // When it serves it prints one line on stdout, "listening ADDR"; everything else goes to stderr as structured log.
 // Exit status: 0 stopped cleanly, 1 failed while running, 2 something it needs is missing or wrong.
@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +24,9 @@ import (
 
 // stopWithin bounds a clean stop. What is acknowledged is durable before, so giving up loses nothing.
 const stopWithin = 10 * time.Second
+
+// The main thread stays main's own, so that no shard gets it: its name is the process's.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -41,6 +45,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// Never undone: a second signal must not end a stop that is under way.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	tell := make(chan os.Signal, 1)
+	signal.Notify(tell, syscall.SIGUSR1)
 
 	broker, err := open(cfg, log, signals)
 	switch {
@@ -52,20 +58,43 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stdout, "listening %s\n", broker.Addr())
 
-	select {
-	case s := <-signals:
-		log.Info("stopping", "event", "stop", "signal", s.String())
-		ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
-		defer cancel()
-		if err := broker.Close(ctx); err != nil {
-			fmt.Fprintf(stderr, "slipringd: stop: %v\n", err)
+	for {
+		select {
+		case <-tell:
+			tellCounters(broker, log)
+		case s := <-signals:
+			log.Info("stopping", "event", "stop", "signal", s.String())
+			return stop(broker, stderr)
+		case <-broker.Done():
+			fmt.Fprintf(stderr, "slipringd: %v\n", broker.Err())
 			return 1
 		}
-		return 0
-	case <-broker.Done():
-		fmt.Fprintf(stderr, "slipringd: %v\n", broker.Err())
+	}
+}
+
+func stop(broker *slipring.Broker, stderr io.Writer) int {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	defer cancel()
+	if err := broker.Close(ctx); err != nil {
+		fmt.Fprintf(stderr, "slipringd: stop: %v\n", err)
 		return 1
 	}
+	return 0
+}
+
+// tellCounters answers SIGUSR1 with one line in the log.
+func tellCounters(broker *slipring.Broker, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s, err := broker.Stats(ctx)
+	if err != nil {
+		log.Warn("the shard does not answer", "event", "counters", "error", err)
+		return
+	}
+	log.Info("counters since the start", "event", "counters", "turns", s.Loop.Turns, "enters", s.Loop.Enters, "parks", s.Loop.Parks,
+		"connections", s.Loop.Connections, "bytes_in", s.Loop.BytesIn, "bytes_out", s.Loop.BytesOut,
+		"topics", s.Shard.Topics, "partitions", s.Shard.Partitions, "records", s.Shard.Records, "errors", s.Shard.Errors,
+		"blocks", s.Pool.InUse, "blocks_limit", s.Pool.Limit)
 }
 
 // open starts the broker, which may wait for a killed one's last writes and read for a while. A signal meanwhile ends the

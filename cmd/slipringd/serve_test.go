@@ -122,6 +122,38 @@ func TestStopsBeforeItServes(t *testing.T) {
 	}
 }
 
+// SIGUSR1 is answered with a line of counters, and the shard's thread has a name, for whoever looks with top, perf or strace.
+func TestCountersAndThreadName(t *testing.T) {
+	d := serve(t, conditions{}, "--data", t.TempDir(), "--config", memoryFile(t))
+	roundTrip(t, d.addr)
+	d.signal(t, unix.SIGUSR1)
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(d.stderr.String(), "event=counters"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no counters:\n%s", d.stderr.String())
+		}
+	}
+	if log := d.stderr.String(); !strings.Contains(log, "records=100") || !strings.Contains(log, "turns=") || !strings.Contains(log, "enters=") {
+		t.Errorf("the log says:\n%s", log)
+	}
+	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", d.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err == nil && string(text) == "shard-00\n" {
+			found++
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d threads are named shard-00", found)
+	}
+	d.signal(t, unix.SIGTERM)
+	if status, _ := d.wait(t, 20*time.Second); status != 0 {
+		t.Errorf("exit %d", status)
+	}
+}
+
 // Little lockable memory, here what systemd gives, costs one warning and nothing else.
 func TestSmallMemlock(t *testing.T) {
 	needsRoot(t) // root itself has no such limit
