@@ -69,7 +69,11 @@ func CheckRecordsWithin(h *Header, chunks [][]byte, maxRecordBytes uint32) error
 // not, or count, and where that begins.
 func checkRun(p []byte, n, count, maxRecordBytes uint32) (uint32, int, error) {
 	at := 0
-	for ; n < count; n++ {
+	for n < count {
+		n, at = plainRun(p, at, n, count, maxRecordBytes)
+		if n == count {
+			break
+		}
 		size, w := short(p, at)
 		if w == 0 {
 			if size, w = long(p, at); w < 0 {
@@ -81,49 +85,91 @@ func checkRun(p []byte, n, count, maxRecordBytes uint32) (uint32, int, error) {
 			break
 		}
 		end := start + int(size>>1)
-		payload, ok := plainRecord(p[start:end], n)
-		if !ok {
-			var err error
-			if payload, err = checkRecord(p[start:end], n); err != nil {
-				return n, at, err
-			}
+		payload, err := checkRecord(p[start:end], n)
+		if err != nil {
+			return n, at, err
 		}
 		if uint64(payload) > uint64(maxRecordBytes) {
 			return n, at, ErrRecordSize
 		}
-		at = end
+		n, at = n+1, end
 	}
 	return n, at, nil
 }
 
-// plainRecord is checkRecord for what nearly every record is: numbers of one or two bytes, a value, no headers. False says
-// nothing against the record, only that checkRecord must look. It halves the cost, 9 against 17 ns for 64 bytes.
-func plainRecord(r []byte, want uint32) (int, bool) {
-	if len(r) < RecordMinBytes || r[0] != 0 || r[len(r)-1] != 0 {
-		return 0, false
-	}
-	i := 1
-	if r[1] >= 0x80 {
+// window is the part of a record that plainRun looks at: all fields up to the value, where there is no key.
+const window = 16
+
+// plainRun checks records as checkRun does while each of them is what nearly every record is: numbers of one or two bytes,
+// a value, no headers. It stops at the first that is not, or that may be wrong, and says nothing against it. Looking at a
+// window of fixed size needs one bounds check for all fields: 3 ns for a record of 64 bytes where checkRecord takes 17.
+func plainRun(p []byte, at int, n, count, maxRecordBytes uint32) (uint32, int) {
+	for n < count && len(p)-at >= window {
+		b := (*[window]byte)(p[at:])
+		size, i := uint(b[0]), uint(1)
+		if size >= 0x80 {
+			size, i = size&0x7f|uint(b[1])<<7, 2
+			if b[1] >= 0x80 {
+				break
+			}
+		}
+		end := at + int(i+size>>1)
+		if size&1 != 0 || end > len(p) || b[i%window] != 0 { // length, attributes
+			break
+		}
 		i++
+		if b[i%window] >= 0x80 { // time delta: any value
+			i++
+			if b[i%window] >= 0x80 {
+				break
+			}
+		}
+		delta := uint(b[(i+1)%window])
+		i += 2
+		if delta >= 0x80 {
+			if b[i%window] >= 0x80 {
+				break
+			}
+			delta = delta&0x7f | uint(b[i%window])<<7
+			i++
+		}
+		if delta != uint(n)<<1 {
+			break
+		}
+		key, value, start := uint(b[i%window]), uint(0), 0
+		i++
+		if key == 1 { // absent
+			key, value = 0, uint(b[i%window])
+			i++
+			if value >= 0x80 {
+				if b[i%window] >= 0x80 {
+					break
+				}
+				value = value&0x7f | uint(b[i%window])<<7
+				i++
+			}
+			start = at + int(i)
+		} else {
+			if key >= 0x80 {
+				if b[i%window] >= 0x80 {
+					break
+				}
+				key = key&0x7f | uint(b[i%window])<<7
+				i++
+			}
+			start = at + int(i+key>>1)
+			var w int
+			if value, w = short(p, start); w == 0 {
+				break
+			}
+			start += w
+		}
+		if (key|value)&1 != 0 || start+int(value>>1) != end-1 || p[end-1] != 0 || uint64(key>>1)+uint64(value>>1) > uint64(maxRecordBytes) {
+			break
+		}
+		n, at = n+1, end
 	}
-	if r[i] >= 0x80 {
-		return 0, false
-	}
-	i++
-	delta, w := short(r, i)
-	i += w
-	key, kw := short(r, i)
-	i += kw
-	if key == 1 { // absent
-		key = 0
-	}
-	i += int(key >> 1)
-	value, vw := short(r, i)
-	i += vw + int(value>>1)
-	if w == 0 || kw == 0 || vw == 0 || (key|value)&1 != 0 || delta != uint(want)<<1 || i != len(r)-1 {
-		return 0, false
-	}
-	return int(key>>1) + int(value>>1), true
+	return n, at
 }
 
 // checkRecord checks one record, r being what follows its length, and returns the bytes of its key, value and headers.
