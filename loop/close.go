@@ -148,6 +148,7 @@ func (e *Uring) finish() error {
 			return err
 		}
 		e.beginTurn()
+		e.receive.publish(e.stats.Turns)
 		switch {
 		case e.now > end+e.config.CloseTimeout.Nanoseconds():
 			return errors.New("loop: the kernel did not end all requests on sockets")

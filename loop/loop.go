@@ -11,7 +11,7 @@ type Conn uint64
 type Handler interface {
 	// Opened announces an accepted connection; listener is the index that Listen returned.
 	Opened(c Conn, listener int, remote netip.AddrPort)
-	// Received hands over bytes; p is the loop's and valid only during the call.
+	// Received hands over bytes; p is the loop's and valid until the EndTurn of this turn has returned.
 	Received(c Conn, p []byte)
 	// Drained says that output queued for c fell below LowWater after it had reached HighWater.
 	Drained(c Conn)

@@ -78,6 +78,7 @@ func (e *Uring) Run(h Handler) error {
 	for !e.stopped.Load() {
 		e.beginTurn()
 		wakeAt := h.EndTurn(e.now, e.unixMillis)
+		e.receive.publish(e.stats.Turns)
 		e.flush()
 		if e.stopped.Load() {
 			break
@@ -126,7 +127,6 @@ func (e *Uring) beginTurn() {
 	e.ring.Dispatch()
 	e.expire()
 	e.bury()
-	e.receive.publish()
 }
 
 // flush decides, for every connection that something happened to, what the kernel shall do next.
