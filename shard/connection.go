@@ -54,7 +54,7 @@ func (s *Shard) newConn() *conn {
 	return k
 }
 
-// Received takes bytes that arrived; p is the caller's and is not kept.
+// Received takes bytes that arrived; p is the caller's, who leaves it as it is until EndTurn has returned.
 func (s *Shard) Received(c uint64, p []byte) {
 	k := s.conns[c]
 	if k == nil {

@@ -178,6 +178,7 @@ func TestBodiesWithoutMemoryAreDiscarded(t *testing.T) {
 	w := startOn(t, disk.NewSim(disk.SimOptions{Seed: 1}), sim.Options{Disk: sim.SmallDisk(), Limits: shard.Limits{UploadBytes: 100 << 10, ProduceWindow: 1 << 20, OutputHigh: 64 << 10, OutputPause: 256 << 10}})
 	c := w.Connect()
 	id := create(t, c, "t", 1, frame.Settings{})
+	c.Chop = func(int) int { return 10_000 } // within one turn it would take no memory
 	big := batchOf(batch.Options{}, strings.Repeat("x", 200_000))
 	req := c.Produce(id, 0, frame.AcksDurable, big, 50_000)
 	if e := wantError(t, c.Await(req), frame.ErrBusy); !e.Retriable || e.Outcome != frame.NotDone || e.DelayMillis == 0 {

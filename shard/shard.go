@@ -38,6 +38,7 @@ type Shard struct {
 	subscribers []*subscription // free
 	lists       []*listing      // free
 	uploads     []*upload       // free
+	borrowers   []*upload       // that may hold bytes of this turn in the loop's buffers
 	uploadBytes int             // held in blocks of unfinished frames
 	slots       [][]byte        // reserve of small slots, for when the pool is empty
 	scratch     scratch
@@ -121,6 +122,7 @@ func (s *Shard) StartTurn(mono, unixMillis int64) {
 // when it wants to run again at the latest, monotonic nanoseconds; 0: no such time.
 func (s *Shard) EndTurn(mono, unixMillis int64) (wakeAt int64) {
 	s.StartTurn(mono, unixMillis)
+	s.keepLent()
 	s.timers.run(s.mono, timersPerTurn)
 	s.meta.send(s)
 	if s.state == serving {

@@ -9,8 +9,9 @@ import (
 )
 
 // upload is a PRODUCE that does not lie whole in the received bytes: it is long, cut by the end of a read, or travels in
-// parts with other frames between them. Its batch is kept as a chain of blocks of at most 64 KiB, each taken when the
-// bytes for it arrive. A refused one keeps nothing; its bytes are dropped as they come (RULES 11).
+// parts with other frames between them. Bytes of this turn are looked at where the loop received them: most uploads are
+// complete within the turn, and then nothing is copied. At the end of a turn what is not complete moves to a chain of
+// blocks of at most 64 KiB. A refused one keeps nothing; its bytes are dropped as they come (RULES 11).
 type upload struct {
 	id      uint64
 	head    [produceHead]byte // the fixed fields and the batch header
@@ -20,7 +21,8 @@ type upload struct {
 	got     int
 	refused *refusal
 	blocks  []*block.Block
-	body    [][]byte // the filled pieces of blocks
+	body    [][]byte // the filled pieces of blocks, then lent pieces of this turn's received bytes
+	lent    int
 }
 
 // uploadFor returns the upload that the frame h belongs to; nil when the connection is ending.
@@ -73,10 +75,37 @@ func (s *Shard) uploadBytesOf(k *conn, u *upload, piece []byte) bool {
 		s.freeUpload(u)
 	}
 	u.got += len(piece)
-	for len(piece) > 0 && u.refused == nil {
-		piece = s.uploadPiece(u, piece)
+	if len(piece) > 0 && u.refused == nil {
+		if u.lent == 0 {
+			s.borrowers = append(s.borrowers, u)
+		}
+		u.body, u.lent = append(u.body, piece), u.lent+1
 	}
 	return true
+}
+
+// keepLent moves what unfinished uploads have in the loop's buffers to blocks: the buffers go back after the turn.
+func (s *Shard) keepLent() {
+	for i, u := range s.borrowers {
+		s.borrowers[i] = nil
+		own := len(u.body) - u.lent
+		s.scratch.chunks = append(s.scratch.chunks[:0], u.body[own:]...)
+		clear(u.body[own:])
+		u.body, u.lent = u.body[:own], 0
+		left := 0
+		for _, piece := range s.scratch.chunks {
+			left += len(piece)
+		}
+		for _, piece := range s.scratch.chunks {
+			for len(piece) > 0 && u.refused == nil {
+				n := len(piece)
+				piece = s.keepPiece(u, piece, u.total-u.got+left)
+				left -= n - len(piece)
+			}
+		}
+		clear(s.scratch.chunks)
+	}
+	s.borrowers = s.borrowers[:0]
 }
 
 // admitUpload decides about a batch whose header has arrived.
@@ -104,11 +133,11 @@ func (s *Shard) admitUpload(k *conn, u *upload) bool {
 	return true
 }
 
-// uploadPiece copies what fits into the last block and returns the rest.
-func (s *Shard) uploadPiece(u *upload, piece []byte) []byte {
+// keepPiece copies what fits into the last block and returns the rest; toCome bytes of u are not in blocks yet.
+func (s *Shard) keepPiece(u *upload, piece []byte, toCome int) []byte {
 	last := len(u.blocks) - 1
 	if last < 0 || len(u.body[last]) == len(u.blocks[last].Data) {
-		b := s.takeBlock(min(u.total-u.got+len(piece), block.Size64K))
+		b := s.takeBlock(min(toCome, block.Size64K))
 		if b == nil {
 			u.refused = refuseMemory
 			s.freeUpload(u)
@@ -160,9 +189,10 @@ func (s *Shard) endUpload(k *conn, u *upload) {
 }
 
 func (s *Shard) freeUpload(u *upload) {
-	for i, b := range u.blocks {
+	for _, b := range u.blocks {
 		s.releaseBlock(b)
-		u.blocks[i], u.body[i] = nil, nil
 	}
-	u.blocks, u.body = u.blocks[:0], u.body[:0]
+	clear(u.blocks)
+	clear(u.body)
+	u.blocks, u.body, u.lent = u.blocks[:0], u.body[:0], 0
 }

@@ -13,6 +13,9 @@ type Client struct {
 	last uint64 // request id
 	out  []byte
 	kept []Reply // taken while looking for another one
+
+	// Chop, if not nil, says how many of n bytes arrive before the turn ends; 0: all of them.
+	Chop func(n int) int
 }
 
 // Reply is one frame from the broker. Payload is the client's copy.
@@ -52,11 +55,20 @@ func (c *Client) Hangup() {
 	}
 }
 
-// Raw sends bytes as they are.
+// Raw sends bytes as they are, with a turn between the pieces of Chop.
 func (c *Client) Raw(p []byte) {
-	if c.Open() {
+	for len(p) > 0 && c.Open() {
+		n := len(p)
+		if c.Chop != nil {
+			if first := c.Chop(n); first > 0 && first < n {
+				n = first
+			}
+		}
 		c.w.Shard.StartTurn(c.w.mono, c.w.wall)
-		c.w.Shard.Received(c.link.id, p)
+		c.w.Shard.Received(c.link.id, c.w.lend(p[:n]))
+		if p = p[n:]; len(p) > 0 {
+			c.w.Turn(1)
+		}
 	}
 }
 
