@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"hash/crc32"
+	"math"
 	"syscall"
 
 	"github.com/slipringmq/slipring/frame/batch"
@@ -447,10 +448,11 @@ func (c *coldRead) more(left int) {
 	r := c.read
 	w := c.walker(c.headAt + Position(c.head.TotalBytes()))
 	w.next, w.epoch = r.Next.Offset, c.head.Epoch
-	for !c.log.inTail(r.Next.Offset) { // in the file its place may be zeros still, and pass for padding
+	end := min(r.Limit, c.log.nextInTail(r.Next.Offset)) // in the file its place may be zeros still, and pass for padding
+	for r.Next.Offset < end {
 		h, found, _ := w.step()
 		if found != walkBatch || !w.whole(&h) || int(h.TotalBytes()) > left ||
-			offsetOf(h.BaseOffset) >= r.Limit || !w.bodyFits(&h) {
+			offsetOf(h.BaseOffset) >= end || !w.bodyFits(&h) {
 			break
 		}
 		n := int(h.TotalBytes())
@@ -464,11 +466,16 @@ func (c *coldRead) more(left int) {
 	c.finish(nil)
 }
 
-// inTail says whether the batch at or after offset lies in the tail.
-func (l *Log) inTail(offset batch.Offset) bool {
+// nextInTail is the base offset of the first batch at or after offset that lies in the tail; beyond all offsets when none
+// does. What is below it is in the file.
+func (l *Log) nextInTail(offset batch.Offset) batch.Offset {
 	q := &l.tail.batches
-	o := q.find(offset)
-	return o < q.last && !q.at(o).absent
+	for o := q.find(offset); o < q.last; o++ {
+		if d := q.at(o); !d.absent {
+			return offsetOf(d.base)
+		}
+	}
+	return math.MaxInt64
 }
 
 // leaveHint notes where the reader will go on; pos is that of its next batch, or of this one.
