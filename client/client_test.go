@@ -130,6 +130,36 @@ func TestSilentBrokerIsTakenForDead(t *testing.T) {
 	checkValues(t, f, "a", numbered(1))
 }
 
+// A broker that stops reading while much is being sent is taken for dead all the same: the writes that it blocks do not hold
+// up the watch.
+func TestDeafBrokerIsTakenForDead(t *testing.T) {
+	f := newFake(t)
+	f.create("a", 1, frame.Settings{})
+	var first atomic.Pointer[fakeConn]
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	f.hook = func(c *fakeConn, h frame.Header, payload []byte) bool {
+		if h.Command == frame.CmdProduce && first.CompareAndSwap(nil, c) {
+			<-release
+		}
+		return c == first.Load()
+	}
+	c := f.connect(t, func(o *Options) { o.RequestTimeout = 100 * time.Millisecond })
+	p := mustProducer(t, c, "a", ProducerOptions{})
+	value := make([]byte, 15<<20) // beyond what two sockets hold
+	for range 2 {
+		if err := p.Produce(ctxFor(t), &Record{Value: value}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(ctxFor(t)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.values("a", 0)); n != 2 {
+		t.Fatalf("%d records stored of 2", n)
+	}
+}
+
 func TestAdmin(t *testing.T) {
 	f := newFake(t)
 	c := f.connect(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // conn is one connection after its handshake: requests of any goroutine are pipelined by request id, a writer goroutine
-// sends them, a reader goroutine hands the replies to their receivers.
+// sends them, a reader goroutine hands the replies to their receivers, a third one watches for a broker that is gone.
 type conn struct {
 	addr   string
 	stream Conn
@@ -30,9 +30,9 @@ type conn struct {
 
 	lastWords error // the reader goroutine's
 
-	heard atomic.Int64  // frames received: the sign of life that the writer's watch looks at
+	heard atomic.Int64  // frames received: a sign of life that the watch looks at
 	dying chan struct{} // closed by fail
-	dead  chan struct{} // closed when both goroutines are gone and every call has ended
+	dead  chan struct{} // closed when all goroutines are gone and every call has ended
 }
 
 // receiver takes the reply of one request. Both methods run on the reader goroutine and must not block.
@@ -91,11 +91,9 @@ func (c *conn) forget(id uint64) {
 
 // read is the reader goroutine; it also buries the connection.
 func (c *conn) read() {
-	writer := make(chan struct{})
-	go func() {
-		defer close(writer)
-		c.write()
-	}()
+	var others sync.WaitGroup
+	others.Go(c.write)
+	others.Go(c.watch)
 	for {
 		h, payload, err := c.in.next()
 		if err == nil {
@@ -110,7 +108,7 @@ func (c *conn) read() {
 			break
 		}
 	}
-	<-writer
+	others.Wait()
 	c.mu.Lock()
 	calls, err := c.calls, c.err
 	c.calls = nil
@@ -124,12 +122,8 @@ func (c *conn) read() {
 	close(c.dead)
 }
 
-// write is the writer goroutine. It also watches the broker: PING when replies are owed and nothing comes.
+// write is the writer goroutine.
 func (c *conn) write() {
-	watch := time.NewTicker(min(pingEvery, max(c.silent/3, time.Millisecond)))
-	defer watch.Stop()
-	var heard int64
-	quietSince := time.Now()
 	for {
 		select {
 		case <-c.dying:
@@ -139,9 +133,24 @@ func (c *conn) write() {
 				c.fail(err)
 				return
 			}
-		case now := <-watch.C:
-			if n := c.heard.Load(); n != heard || !c.owed() {
-				heard, quietSince = n, now
+		}
+	}
+}
+
+// watch is a goroutine of its own because a broker that has stopped reading blocks every writer. It sends PING when replies
+// are owed, nothing comes and nothing goes, and ends the connection when that lasts.
+func (c *conn) watch() {
+	tick := time.NewTicker(min(pingEvery, max(c.silent/3, time.Millisecond)))
+	defer tick.Stop()
+	var life int64
+	quietSince := time.Now()
+	for {
+		select {
+		case <-c.dying:
+			return
+		case now := <-tick.C:
+			if n := c.heard.Load() + c.out.taken.Load(); n != life || !c.owed() {
+				life, quietSince = n, now
 				continue
 			}
 			if now.Sub(quietSince) > c.silent {

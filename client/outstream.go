@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/slipringmq/slipring/frame"
 )
@@ -11,9 +12,13 @@ import (
 // Bodies up to this size are copied behind their header: cheaper than one more element of a gathered write.
 const copiedBodyMax = 8 << 10
 
+// What one write takes at most. A write of so much that ends is a sign of life, so it must be little enough for a slow line;
+// smaller ones are none, since the kernel takes them for a broker that has stopped reading long ago.
+const writeBytes = 256 << 10
+
 // outstream queues frames of a connection. Its writer goroutine sends them; a caller that can afford to wait for the socket
-// sends at once when nobody else is sending, and saves the hand-over, which costs more than the write. Small payloads are copied, bodies of batches are
-// written from where they lie. What bounds the queue is what bounds the requests: in-flight limits and the produce window.
+// sends at once when nobody else is sending, and saves the hand-over, which costs more than the write. Small payloads are
+// copied, bodies of batches are written from where they lie. What bounds the queue is what bounds the requests: in-flight limits and the produce window.
 type outstream struct {
 	mu     sync.Mutex
 	small  []byte    // encoded frames, and headers of the bodies
@@ -21,10 +26,14 @@ type outstream struct {
 	closed bool
 	wake   chan struct{}
 
+	taken atomic.Int64 // writes of writeBytes that the socket took
+
 	writing     sync.Mutex // held by who sends; guards what follows
 	spareSmall  []byte     // swapped with the queue's
 	spareBodies []outBody
-	gather      net.Buffers
+	gather      net.Buffers // of the write to come
+	gathered    int         // bytes in gather
+	rest        net.Buffers // what WriteTo has not written yet of gather
 }
 
 type outBody struct {
@@ -97,26 +106,56 @@ func (o *outstream) flushLocked(w io.Writer) error {
 }
 
 func (o *outstream) write(w io.Writer, small []byte, bodies []outBody) error {
-	if len(bodies) == 0 {
-		_, err := w.Write(small)
-		return err
-	}
-	gather, from := o.gather[:0], 0
+	o.gather, o.gathered = o.gather[:0], 0
+	from := 0
 	for i := range bodies {
 		b := &bodies[i]
-		if b.at > from {
-			gather = append(gather, small[from:b.at])
-			from = b.at
+		if err := o.put(w, small[from:b.at]); err != nil {
+			return err
 		}
-		if len(b.bytes) > 0 {
-			gather = append(gather, b.bytes)
+		if err := o.put(w, b.bytes); err != nil {
+			return err
+		}
+		from = b.at
+	}
+	if err := o.put(w, small[from:]); err != nil {
+		return err
+	}
+	return o.push(w)
+}
+
+// put adds p to the write to come, and writes whenever that is full.
+func (o *outstream) put(w io.Writer, p []byte) error {
+	for len(p) > 0 {
+		n := min(len(p), writeBytes-o.gathered)
+		o.gather = append(o.gather, p[:n])
+		o.gathered += n
+		p = p[n:]
+		if o.gathered == writeBytes {
+			if err := o.push(w); err != nil {
+				return err
+			}
 		}
 	}
-	if from < len(small) {
-		gather = append(gather, small[from:])
+	return nil
+}
+
+// push writes what put has gathered: one system call where w is a socket.
+func (o *outstream) push(w io.Writer) (err error) {
+	switch len(o.gather) {
+	case 0:
+		return nil
+	case 1:
+		_, err = w.Write(o.gather[0])
+	default:
+		o.rest = o.gather
+		_, err = o.rest.WriteTo(w)
 	}
-	o.gather = gather
-	_, err := gather.WriteTo(w) // one gathered system call where w is a socket
+	if err == nil && o.gathered == writeBytes {
+		o.taken.Add(1)
+	}
+	clear(o.gather)
+	o.gather, o.gathered = o.gather[:0], 0
 	return err
 }
 
