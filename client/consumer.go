@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/slipringmq/slipring/frame"
@@ -77,6 +78,7 @@ func (c *Client) Consumer(ctx context.Context, name string, o ConsumerOptions) (
 	if s.opts.Partitions == nil {
 		s.opts.Partitions = t.partitions()
 	}
+	s.opts.Partitions = slices.Compact(slices.Sorted(slices.Values(s.opts.Partitions)))
 	for _, p := range s.opts.Partitions {
 		if int(p) >= len(t.owners) {
 			return nil, &Error{Op: op, Code: frame.ErrUnknownPartition, Text: fmt.Sprintf("partition %d; the topic has %d, from 0", p, len(t.owners))}
@@ -163,10 +165,8 @@ func (s *Consumer) group() []*fetcher {
 			s.fetchers = append(s.fetchers, f)
 		}
 		cur := s.parts[p]
-		if cur.fetcher == nil {
-			cur.fetcher = f
-			f.cursors = append(f.cursors, cur)
-		}
+		cur.fetcher = f
+		f.cursors = append(f.cursors, cur)
 	}
 	return s.fetchers
 }

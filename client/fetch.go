@@ -29,6 +29,7 @@ type asked struct {
 	first  uint64 // log start
 	last   uint64 // high watermark
 	seen   bool   // a chunk came
+	void   bool   // the partition was paused while the request was under way: what came is dropped
 }
 
 // part implements receiver: the chunks of one part.

@@ -134,7 +134,7 @@ func (f *fetcher) turn(fl *fetch) (next *fetch) {
 	for i := range fl.asked {
 		a := &fl.asked[i]
 		f.advance(a, fl.total == 0)
-		if a.code != 0 && retriableCode(a.code) && trouble == nil {
+		if !a.void && a.code != 0 && retriableCode(a.code) && trouble == nil {
 			trouble = &Error{Code: a.code, Retriable: true}
 		}
 	}
@@ -170,6 +170,10 @@ func (f *fetcher) advance(a *asked, emptyReply bool) {
 	if cur.seeks != a.seeks {
 		return
 	}
+	if cur.paused {
+		a.void = true
+		return
+	}
 	if a.code != 0 && !retriableCode(a.code) {
 		cur.next, cur.paused = next, true
 		return
@@ -192,9 +196,12 @@ func retriableCode(c frame.ErrorCode) bool {
 
 // deliver decodes what came for one partition and hands it to the caller; false when the consumer was closed.
 func (f *fetcher) deliver(a *asked) bool {
-	from, rest := a.from, a.data
-	for len(rest) > 0 {
-		records, next, after, err := f.opener.open(a.cursor.partition, from, a.cursor.below(), len(rest) == len(a.data), rest)
+	if a.void {
+		return true
+	}
+	from, rest, below := a.from, a.data, a.cursor.below()
+	for len(rest) > 0 && from < below {
+		records, next, after, err := f.opener.open(a.cursor.partition, from, below, len(rest) == len(a.data), rest)
 		if len(records) > 0 && !f.hand(run{cursor: a.cursor, seeks: a.seeks, records: records}) {
 			return false
 		}
