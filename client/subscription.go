@@ -200,10 +200,10 @@ func (s *Subscription) take() bool {
 // put queues a delivery; false when the broker has sent far more than its credit.
 func (s *Subscription) put(d delivery) bool {
 	s.mu.Lock()
-	s.queued += int64(len(d.data))
-	over := s.queued > 2*s.opts.CreditBytes+int64(len(s.topic.owners)+1)*int64(s.topic.batchMax())
+	queued := s.queued + int64(len(d.data))
+	over := queued > 2*s.opts.CreditBytes+int64(len(s.topic.owners)+1)*int64(s.topic.batchMax())
 	if !over {
-		s.queue = append(s.queue, d)
+		s.queue, s.queued = append(s.queue, d), queued
 	}
 	s.mu.Unlock()
 	signal(s.wake)
