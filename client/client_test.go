@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -306,6 +307,52 @@ func TestErrorsCompareAndPrint(t *testing.T) {
 	unknown := fromFrame("produce a/0", &frame.Error{Code: frame.ErrTimeout, Outcome: frame.OutcomeUnknown, Retriable: true, DelayMillis: 7})
 	if !unknown.Unknown || !unknown.Retriable || unknown.Delay != 7*time.Millisecond || !strings.HasSuffix(unknown.Error(), "outcome unknown") {
 		t.Error(unknown)
+	}
+}
+
+// An answer of the broker that is only a part of what went wrong does not hide the rest.
+func TestErrorsKeepWhatIsAroundAnAnswer(t *testing.T) {
+	busy := fromFrame("", &frame.Error{Code: frame.ErrBusy})
+	err := withOp("produce a/0", fmt.Errorf("%w; the last attempt: %w", ErrDeliveryTimeout, busy))
+	if !errors.Is(err, ErrDeliveryTimeout) || !errors.Is(err, ErrBusy) || !strings.HasPrefix(err.Error(), "produce a/0: ") {
+		t.Error(err)
+	}
+}
+
+// A record that cannot have left is not uncertain, one without an answer is.
+func TestPublishSaysWhetherItMayBeStored(t *testing.T) {
+	f := newFake(t)
+	f.create("a", 1, frame.Settings{})
+	f.hook = func(c *fakeConn, h frame.Header, _ []byte) bool {
+		if h.Command == frame.CmdPublish {
+			c.fail(0, frame.ErrStopping) // last words
+			c.nc.Close()
+		}
+		return h.Command == frame.CmdPublish
+	}
+	c := f.connect(t)
+	if _, err := c.Publish(ctxFor(t), "a", &Record{}, AcksStrongest); !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, ErrConnection) {
+		t.Errorf("sent and not answered: %v", err)
+	}
+	f.setDown(true)
+	_, err := c.Publish(ctxFor(t), "a", &Record{}, AcksStrongest)
+	for !errors.Is(err, ErrConnection) { // the client may not have seen the cut yet
+		_, err = c.Publish(ctxFor(t), "a", &Record{}, AcksStrongest)
+	}
+	if _, err = c.Publish(ctxFor(t), "a", &Record{}, AcksStrongest); err == nil || errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("never sent: %v", err)
+	}
+}
+
+func TestEveryCodeHasAnErrorToCompareWith(t *testing.T) {
+	source, err := os.ReadFile("errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code := frame.ErrMalformed; code <= frame.ErrInternal; code++ {
+		if !strings.Contains(string(source), "&codeError{frame.Err"+code.Name()+"}") {
+			t.Errorf("%s has none", code.Name())
+		}
 	}
 }
 

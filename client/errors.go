@@ -51,26 +51,34 @@ func (c *codeError) Error() string { return c.code.String() }
 
 // One value per error code of the protocol, for errors.Is.
 var (
-	ErrTooLarge         error = &codeError{frame.ErrTooLarge}
-	ErrUnauthenticated  error = &codeError{frame.ErrUnauthenticated}
-	ErrInvalidName      error = &codeError{frame.ErrInvalidName}
-	ErrUnknownTopic     error = &codeError{frame.ErrUnknownTopic}
-	ErrTopicExists      error = &codeError{frame.ErrTopicExists}
-	ErrUnknownPartition error = &codeError{frame.ErrUnknownPartition}
-	ErrInvalidSetting   error = &codeError{frame.ErrInvalidSetting}
-	ErrCorrupt          error = &codeError{frame.ErrCorrupt}
-	ErrOffsetOutOfRange error = &codeError{frame.ErrOffsetOutOfRange}
-	ErrSequence         error = &codeError{frame.ErrSequence}
-	ErrProducerFenced   error = &codeError{frame.ErrProducerFenced}
-	ErrUnknownProducer  error = &codeError{frame.ErrUnknownProducer}
-	ErrDurability       error = &codeError{frame.ErrDurability}
-	ErrBusy             error = &codeError{frame.ErrBusy}
-	ErrFenced           error = &codeError{frame.ErrFenced}
-	ErrDamaged          error = &codeError{frame.ErrDamaged}
-	ErrStorageFull      error = &codeError{frame.ErrStorageFull}
-	ErrStopping         error = &codeError{frame.ErrStopping}
-	ErrTimeout          error = &codeError{frame.ErrTimeout}
-	ErrLimit            error = &codeError{frame.ErrLimit}
+	ErrMalformed           error = &codeError{frame.ErrMalformed}
+	ErrUnknownCommand      error = &codeError{frame.ErrUnknownCommand}
+	ErrVersion             error = &codeError{frame.ErrVersion}
+	ErrTooLarge            error = &codeError{frame.ErrTooLarge}
+	ErrOutOfOrder          error = &codeError{frame.ErrOutOfOrder}
+	ErrUnauthenticated     error = &codeError{frame.ErrUnauthenticated}
+	ErrInvalidName         error = &codeError{frame.ErrInvalidName}
+	ErrUnknownTopic        error = &codeError{frame.ErrUnknownTopic}
+	ErrTopicExists         error = &codeError{frame.ErrTopicExists}
+	ErrUnknownPartition    error = &codeError{frame.ErrUnknownPartition}
+	ErrInvalidSetting      error = &codeError{frame.ErrInvalidSetting}
+	ErrCorrupt             error = &codeError{frame.ErrCorrupt}
+	ErrOffsetOutOfRange    error = &codeError{frame.ErrOffsetOutOfRange}
+	ErrSequence            error = &codeError{frame.ErrSequence}
+	ErrProducerFenced      error = &codeError{frame.ErrProducerFenced}
+	ErrUnknownProducer     error = &codeError{frame.ErrUnknownProducer}
+	ErrDurability          error = &codeError{frame.ErrDurability}
+	ErrBusy                error = &codeError{frame.ErrBusy}
+	ErrFenced              error = &codeError{frame.ErrFenced}
+	ErrDamaged             error = &codeError{frame.ErrDamaged}
+	ErrStorageFull         error = &codeError{frame.ErrStorageFull}
+	ErrStopping            error = &codeError{frame.ErrStopping}
+	ErrCancelled           error = &codeError{frame.ErrCancelled}
+	ErrTimeout             error = &codeError{frame.ErrTimeout}
+	ErrUnknownSubscription error = &codeError{frame.ErrUnknownSubscription}
+	ErrLimit               error = &codeError{frame.ErrLimit}
+	ErrWrongShard          error = &codeError{frame.ErrWrongShard}
+	ErrInternal            error = &codeError{frame.ErrInternal}
 )
 
 // Failures that the broker did not name.
@@ -99,9 +107,9 @@ func fromFrame(op string, e *frame.Error) *Error {
 	}
 }
 
-// withOp names the request in an error of the broker.
+// withOp names the request in an error. One that only has an answer of the broker in it keeps all that is around it.
 func withOp(op string, err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.Op == "" {
+	if e, ok := err.(*Error); ok && e.Op == "" {
 		named := *e
 		named.Op = op
 		return &named

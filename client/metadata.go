@@ -35,14 +35,9 @@ func (c *Client) topic(ctx context.Context, name string) (*topic, error) {
 
 // refresh asks the broker for a topic's metadata.
 func (c *Client) refresh(ctx context.Context, name string) (*topic, error) {
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
-	cn, err := c.waitConn(ctx, "")
-	if err != nil {
-		return nil, withOp("metadata "+name, err)
-	}
 	var m frame.MetadataReply
-	if err := c.do(ctx, "metadata "+name, true, frame.CmdMetadata, &frame.Metadata{Topics: []string{name}}, &m); err != nil {
+	cn, err := c.doFrom(ctx, "metadata "+name, true, frame.CmdMetadata, &frame.Metadata{Topics: []string{name}}, &m)
+	if err != nil {
 		return nil, err
 	}
 	if len(m.Topics) != 1 || m.Topics[0].Name != name {
@@ -58,7 +53,7 @@ func (c *Client) refresh(ctx context.Context, name string) (*topic, error) {
 	if len(tm.Partitions) == 0 {
 		return nil, withOp("metadata "+name, ErrProtocol)
 	}
-	t := &topic{name: name, id: tm.ID, settings: tm.Settings, asked: time.Now(), owners: make([]string, len(tm.Partitions))}
+	t := &topic{directory: cn.hello.DirectoryID, name: name, id: tm.ID, settings: tm.Settings, asked: time.Now(), owners: make([]string, len(tm.Partitions))}
 	addrs := make([]string, len(m.Endpoints))
 	for i, e := range m.Endpoints {
 		addrs[i] = endpointAddr(e, cn.addr)
@@ -67,8 +62,9 @@ func (c *Client) refresh(ctx context.Context, name string) (*topic, error) {
 		t.owners[i] = addrs[e]
 	}
 	c.mu.Lock()
-	t.directory = c.directory
-	c.topics[name] = t
+	if t.directory == c.directory { // else a later connection has met another one
+		c.topics[name] = t
+	}
 	c.mu.Unlock()
 	return t, nil
 }

@@ -2,15 +2,14 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/slipringmq/slipring/frame"
 )
 
 // Publish appends one small record without headers, key and value together below 64 KiB, in one request of its own. It is
-// for a record now and then: nothing is batched, nothing recognises a second copy, so a lost connection is an error with
-// ErrOutcomeUnknown and not a retry. The partition is Record.Partition. See Producer for everything else.
+// for a record now and then: nothing is batched, nothing recognises a second copy, so a connection that is lost, or a ctx
+// that ends, before the answer is an error with ErrOutcomeUnknown and not a retry. The partition is Record.Partition. See Producer for everything else.
 func (c *Client) Publish(ctx context.Context, name string, r *Record, a Acks) (Result, error) {
 	op := "publish " + name
 	if err := validName(op, name); err != nil {
@@ -32,15 +31,12 @@ func (c *Client) Publish(ctx context.Context, name string, r *Record, a Acks) (R
 		return Result{}, err
 	}
 	reply, err := c.publish(ctx, t, r, acks)
-	if isCode(err, frame.ErrUnknownTopic) { // the id was of an earlier topic of this name: nothing was done
+	if isCode(err, frame.ErrUnknownTopic) { // the id was of an earlier topic of this name: nothing is stored
 		if t, err = c.refresh(ctx, name); err == nil {
 			reply, err = c.publish(ctx, t, r, acks)
 		}
 	}
 	if err != nil {
-		if errors.Is(err, ErrConnection) {
-			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-		}
 		return Result{}, withOp(op, err)
 	}
 	return Result{Partition: r.Partition, Offset: reply.BaseOffset, AppendMillis: reply.AppendTime}, nil
@@ -57,5 +53,9 @@ func (c *Client) publish(ctx context.Context, t *topic, r *Record, acks frame.Ac
 		cn.send(frame.CmdPublish, cn.unansweredID(), request)
 		return reply, nil
 	}
-	return reply, c.ask(ctx, cn, frame.CmdPublish, request, &reply)
+	err = c.ask(ctx, cn, frame.CmdPublish, request, &reply)
+	if _, answered := answer(err); err != nil && !answered {
+		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return reply, err
 }

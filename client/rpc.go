@@ -62,6 +62,12 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 // do is ask with retries until ctx is done, or Options.RequestTimeout where it has no deadline. A lost connection is
 // retried only for requests that may run twice (again); for the others the outcome is unknown.
 func (c *Client) do(ctx context.Context, op string, again bool, cmd frame.Command, request encoder, into decoder) error {
+	_, err := c.doFrom(ctx, op, again, cmd, request, into)
+	return err
+}
+
+// doFrom is do that says which connection gave the answer.
+func (c *Client) doFrom(ctx context.Context, op string, again bool, cmd frame.Command, request encoder, into decoder) (*conn, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	var last error
@@ -73,21 +79,21 @@ func (c *Client) do(ctx context.Context, op string, again bool, cmd frame.Comman
 		}
 		switch e, answered := answer(err); {
 		case err == nil:
-			return nil
+			return cn, nil
 		case ctx.Err() != nil && last != nil:
-			return withOp(op, fmt.Errorf("%w; the last attempt: %w", err, last))
+			return nil, withOp(op, fmt.Errorf("%w; the last attempt: %w", err, last))
 		case ctx.Err() != nil, errors.Is(err, ErrClosed):
-			return withOp(op, err)
+			return nil, withOp(op, err)
 		case answered && e.Retriable && (again || !e.Unknown):
 			pause = max(pause, e.Delay)
 		case answered || !errors.Is(err, ErrConnection):
-			return withOp(op, err)
+			return nil, withOp(op, err)
 		case !again:
-			return withOp(op, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
+			return nil, withOp(op, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
 		}
 		last = err
 		if c.sleep(ctx, jitter(pause)) != nil {
-			return withOp(op, last)
+			return nil, withOp(op, last)
 		}
 	}
 }
