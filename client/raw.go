@@ -155,7 +155,8 @@ func (c *Counter) consume(p []byte) (used int, err error) {
 			return used, fmt.Errorf("%w: %v", ErrProtocol, err)
 		}
 		if h.Command == frame.CmdError {
-			return used, fmt.Errorf("%w: the broker ended the stream: %q", ErrProtocol, rest[min(len(rest), deliverHeaderBytes+14):min(len(rest), frame.HeaderBytes+h.PayloadBytes())])
+			said := rest[frame.HeaderBytes:min(len(rest), frame.HeaderBytes+h.PayloadBytes())] // cut short it says less
+			return used, fmt.Errorf("the broker ended the stream: %w", decodeError(said))
 		}
 		if h.Command != frame.CmdDeliver && h.Command != frame.CmdProduce || h.PayloadBytes() < frame.DeliverFixedBytes {
 			return used, fmt.Errorf("%w: %v in a stream of records", ErrProtocol, h.Command)

@@ -1,10 +1,12 @@
 package perf
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,6 +113,28 @@ func TestWireRefusesGarbage(t *testing.T) {
 	_, err := Wire(context.Background(), Config{Size: 64, Batch: 10, Duration: time.Second, Warmup: 10 * time.Millisecond, Window: 1 << 20, FloorIn: in, FloorOut: out})
 	if !errors.Is(err, client.ErrProtocol) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// An ERROR ends the count with what it says, however little of it there is.
+func TestCounterEndsWithAnError(t *testing.T) {
+	header := []byte{0, 0, 0, 0, 1, 20, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0} // an ERROR of the broker
+	for payload := range 40 {
+		header[0] = byte(12 + payload)
+		var c client.Counter
+		stream := append(slices.Clone(header), make([]byte, payload+64)...) // more follows
+		if err := c.Run(bytes.NewReader(stream), func(client.Counts) {}); err == nil {
+			t.Errorf("%d bytes of ERROR were taken for records", payload)
+		}
+	}
+}
+
+// A window smaller than a frame holds up nothing: one write is always allowed.
+func TestWireWithAWindowBelowAFrame(t *testing.T) {
+	in, out := relay(t, func(p []byte) []byte { return p })
+	r, err := Wire(context.Background(), Config{Size: 1000, Batch: 1000, Duration: 200 * time.Millisecond, Warmup: 10 * time.Millisecond, Window: 128 << 10, FloorIn: in, FloorOut: out})
+	if err != nil || r.Records == 0 {
+		t.Fatalf("%+v, %v", r, err)
 	}
 }
 

@@ -18,12 +18,16 @@ func (e *ends) publish(ctx context.Context, c *Config, got *progress) error {
 		burst = append(burst, e.frame...)
 	}
 	sent := uint64(0)
+	full := func() bool { // with nothing under way a burst always goes, even one above the window
+		ahead := sent - min(sent, got.settled.Load())
+		return ahead > 0 && ahead+uint64(len(burst)) > uint64(c.Window)
+	}
 	for ctx.Err() == nil {
-		for sent+uint64(len(burst)) > got.settled.Load()+uint64(c.Window) && ctx.Err() == nil {
-			// Full: the subscriber's reads are a few microseconds apart. Yielding finds it soon, sleeping now and then keeps
-			// the processor for the broker.
+		for full() && ctx.Err() == nil {
+			// The subscriber's reads are a few microseconds apart. Yielding finds it soon, sleeping now and then keeps the
+			// processor for the broker.
 			runtime.Gosched()
-			if sent+uint64(len(burst)) > got.settled.Load()+uint64(c.Window) {
+			if full() {
 				time.Sleep(20 * time.Microsecond)
 			}
 		}
