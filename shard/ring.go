@@ -33,9 +33,6 @@ func (r *ring[T]) pop() T {
 // cut keeps the first n.
 func (r *ring[T]) cut(n int) { r.n = n }
 
-// reset empties the ring; a large one gives its memory back, so that an idle partition holds little.
-func (r *ring[T]) reset() { *r = ring[T]{} }
-
 func (r *ring[T]) grow() {
 	slots := make([]T, max(2*len(r.slots), ringLeast))
 	for i := range r.n {

@@ -29,7 +29,6 @@ type pending struct {
 type subModel struct {
 	id   uint64
 	part *partModel
-	next uint64 // least offset that may come
 	data []byte // of a batch that is not whole yet
 }
 
@@ -68,6 +67,9 @@ func (a *actor) frame(f Reply) error {
 			a.subs = append(a.subs[:i], a.subs[i+1:]...)
 			return nil
 		}
+	}
+	if f.Error().Code == frame.ErrUnknownSubscription {
+		return nil // UNSUBSCRIBE crossed with the end of its subscription, and that answered it
 	}
 	return fmt.Errorf("%v for request %d, which nobody waits for: %+v", f.Command, f.RequestID, f.Error())
 }

@@ -28,7 +28,6 @@ type topicModel struct {
 	name      string
 	id        uint32 // 0: not known yet
 	created   fate
-	deleted   fate // asked only after deleting was set
 	deleting  bool
 	gone      bool
 	parts     []*partModel
