@@ -10,7 +10,12 @@ type journalScan struct {
 	most   blockHeader // the greatest of each mark, of Group and Generation; the other fields mean nothing
 }
 
-// scanJournal reads the ring: the first and last block of each file, and all of those that may hold live blocks.
+// sampleBlocks is the distance of the blocks that say how far a file was written in its last round. A torn group, of
+// maxGroupBlocks at most, cannot reach over two of them.
+const sampleBlocks = 4 * maxGroupBlocks
+
+// scanJournal reads the ring: the first and last block of each file, and of those that may hold live blocks all up to
+// where those end.
 func (r *recovery) scanJournal() error {
 	s, j := r.s, r.s.journal
 	sc := &r.scan
@@ -26,12 +31,19 @@ func (r *recovery) scanJournal() error {
 			}
 		}
 	}
-	for n := range j.files {
+	// The newest first: its blocks say which of the others are dead.
+	newest := sc.most.Generation + 1
+	for i := range uint64(len(j.files)) {
+		n := j.fileOf(newest + uint64(len(j.files)) - i)
 		if sc.files[n] == nil || r.allDead(n) {
 			continue
 		}
-		for b := uint64(1); b < j.perFile-1; b++ {
-			if err := r.scanBlock(n, b, j.perFile-1-b); err != nil {
+		end, err := r.liveEnd(n)
+		if err != nil {
+			return err
+		}
+		for b := uint64(0); b < end; b++ {
+			if err := r.scanBlock(n, b, end-b); err != nil {
 				return err
 			}
 		}
@@ -73,6 +85,32 @@ func (r *recovery) scanBlock(n int, b, ahead uint64) error {
 		r.scan.take(&h)
 	}
 	return nil
+}
+
+// liveEnd is the number of blocks of file n behind which there is nothing live. A file is written from its begin on, so
+// behind the samples there are only what an older round left and zeros; a sample that does not check counts as live.
+func (r *recovery) liveEnd(n int) (uint64, error) {
+	j := r.s.journal
+	end := uint64(sampleBlocks)
+	for b := uint64(0); b < j.perFile; b += sampleBlocks {
+		raw, err := r.window.block(j.files[n].file, b, 1)
+		if err != nil {
+			return 0, err
+		}
+		if !r.isDead(raw) {
+			end = b + 2*sampleBlocks
+		}
+	}
+	return min(end, j.perFile), nil
+}
+
+// isDead says that a block was never written, or in a dead generation; nil, one that cannot be read, is not known to be.
+func (r *recovery) isDead(raw []byte) bool {
+	if raw == nil {
+		return false
+	}
+	h, ok := parseBlock(raw, r.s.journal.seed)
+	return ok && h.Generation <= max(r.scan.most.Dead, r.state.dead) || !ok && zeros(raw)
 }
 
 // allDead says that file n holds nothing but a dead generation. Its own blocks do not decide that, they may be what an
