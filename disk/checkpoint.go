@@ -45,6 +45,9 @@ const (
 	placesMin, placesMax = 4, 64
 	// snapshotAhead bounds the snapshots in memory, bytes.
 	snapshotAhead = 1 << 20
+	// liveBlocks is how much of the journal may be live before the checkpoint gives its oldest generation back, however
+	// large the ring is: 192 MiB. A start reads it twice.
+	liveBlocks = 192 << 20 / blockBytes
 	// checkpointRetryNanos is how long an attempt that failed (a full disk) rests.
 	checkpointRetryNanos = 1e9
 	// stateSlack is how much a state log may grow over twice what is live before it is written anew, bytes.
@@ -93,12 +96,20 @@ func (c *checkpoint) begin(force bool) {
 	c.start(g, false)
 }
 
-// due paces: nothing is done while the ring is less than half full, so that a tail is padded once for many appends.
-func (c *checkpoint) due() bool {
+// due paces: nothing is done while the ring is less than half full, so that a tail is padded once for many appends, nor
+// while a start could read what is live in a fraction of a second.
+func (c *checkpoint) due() bool { return c.live() >= c.most() }
+
+// behind says that giving back takes longer than filling.
+func (c *checkpoint) behind() bool { return c.live() >= c.most()+c.most()/4 }
+
+// live is how much of the ring only a checkpoint can give back, blocks; what is declared dead needs no more than its mark.
+func (c *checkpoint) live() uint64 {
 	j := c.s.journal
-	live := j.at - (j.now.Dead+1)*j.perFile // what is declared dead needs no other checkpoint, only its mark
-	return live+j.stagedBlocks() >= j.ringBlocks()/2
+	return j.at - (j.now.Dead+1)*j.perFile + j.stagedBlocks()
 }
+
+func (c *checkpoint) most() uint64 { return min(c.s.journal.ringBlocks()/2, liveBlocks) }
 
 // start collects the logs concerned.
 func (c *checkpoint) start(generation uint64, all bool) {

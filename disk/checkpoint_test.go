@@ -106,3 +106,24 @@ func TestStateLogIsWrittenAnew(t *testing.T) {
 		t.Error("it was never written anew")
 	}
 }
+
+// However large the ring is, a start has to read 384 MiB of it at most before produce is refused, and the checkpoint
+// begins at half of that.
+func TestLiveJournalIsBounded(t *testing.T) {
+	cfg := smallConfig()
+	cfg.JournalFiles, cfg.JournalFileBytes = 8, 128<<20
+	h := newHarness(t, 1, cfg)
+	j := h.s.journal
+	for _, c := range []struct {
+		live          uint64
+		due, admitted bool
+	}{{liveBlocks - 64, false, true}, {liveBlocks, true, true}, {2*liveBlocks - 64, true, true}, {2 * liveBlocks, true, false}} {
+		j.at = j.perFile + c.live
+		if due, admitted := h.s.checkpoint.due(), h.s.Room(100) == nil; due != c.due || admitted != c.admitted {
+			t.Errorf("%d MiB live: checkpoint due %v, produce admitted %v", c.live*blockBytes>>20, due, admitted)
+		}
+		if err := h.s.roomForNote(100); err != nil {
+			t.Errorf("%d MiB live: a note is refused: %v", c.live*blockBytes>>20, err)
+		}
+	}
+}

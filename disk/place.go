@@ -13,9 +13,11 @@ const (
 	pieceBytes = 256 << 10
 
 	// placingBytes is how much the placer has in flight, all logs together, while a journal flush is under way or wanted:
-	// that flush pays for what is unflushed. idlePlacingBytes is the same when none is.
+	// that flush pays for what is unflushed. idlePlacingBytes is the same when none is. latePlacingBytes is for a journal
+	// that grows faster than tails are placed: a start would have all of that to read, so flushes may wait.
 	placingBytes     = 256 << 10
 	idlePlacingBytes = 1 << 20
+	latePlacingBytes = 4 << 20
 )
 
 // extent is a part of the tail that is not placed. Extents cover the tail without holes from the first unplaced byte on;
@@ -246,7 +248,10 @@ func (p *placer) offer(l *Log) {
 // and then it is offered again.
 func (p *placer) run(sh *logShare) {
 	limit := idlePlacingBytes
-	if j := sh.s.journal; j.flying != nil || j.image != nil && j.image.entries > 0 {
+	switch j := sh.s.journal; {
+	case sh.s.checkpoint.behind():
+		limit = latePlacingBytes
+	case j.flying != nil, j.image != nil && j.image.entries > 0:
 		limit = placingBytes
 	}
 	for len(p.queue) > 0 && p.flight < limit {

@@ -80,7 +80,8 @@ func (s *Store) NewLog(k Key, opt LogOptions) *Log {
 }
 
 // Room says whether a produce that stages this many bytes in the journal is admitted: nil, ErrBusy, ErrFailed or
-// ErrClosing. A quarter of the ring is kept for everything else (RULES 9).
+// ErrClosing. A quarter of the ring is kept for everything else (RULES 9), and what a start could not read in well under
+// a second.
 func (s *Store) Room(bytes int) error {
 	j := s.journal
 	if err := s.open(); err != nil {
@@ -89,7 +90,7 @@ func (s *Store) Room(bytes int) error {
 	if s.stalled && !fault.On(fault.Rule30NoStall) || j.staged+bytes > s.cfg.StagedBytes {
 		return ErrBusy
 	}
-	keep := j.ringBlocks() / 4
+	keep := max(j.ringBlocks()/4, j.ringBlocks()-min(j.ringBlocks(), 2*liveBlocks))
 	if fault.On(fault.Rule09NoShare) {
 		keep = 0
 	}
