@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"slices"
+
 	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/frame/batch"
 )
@@ -51,8 +53,19 @@ func (l *Log) fileReady(g *segment) {
 
 func (l *Log) directLanded(e *extent) {
 	e.landed, e.done = true, e.to
-	l.share.directBytes -= e.bytes
+	l.uncount(e)
 	l.releaseHeld()
+}
+
+// uncount takes e out of what is under way data first.
+func (l *Log) uncount(e *extent) {
+	l.share.directBytes -= e.bytes
+	e.bytes = 0
+}
+
+func (l *Log) hold(h held) {
+	l.held = append(l.held, h)
+	l.share.heldBytes += h.bytes
 }
 
 // mustHold: an entry is staged only when the direct writes of all entries before it, and its own, have landed.
@@ -68,11 +81,39 @@ func (l *Log) mustHold(h *held) bool {
 func (l *Log) releaseHeld() {
 	n := 0
 	for n < len(l.held) && (l.held[n].extent == nil || l.held[n].extent.landed) {
+		l.share.heldBytes -= l.held[n].bytes
 		l.stageHeld(&l.held[n])
 		l.held[n] = held{}
 		n++
 	}
 	l.held = l.held[:copy(l.held, l.held[n:])]
+}
+
+// never is the index of a batch whose entry no journal will have.
+const never = ^uint64(0)
+
+// dropHeld forgets what waits for direct writes of a log that is fenced: they may never land. Only its deletion goes on.
+func (l *Log) dropHeld() {
+	for _, e := range l.extents {
+		l.uncount(e)
+	}
+	if len(l.held) == 0 {
+		return
+	}
+	waiting, first := l.held, l.held[0].index
+	l.held, l.nextIndex = nil, first
+	l.trims = slices.DeleteFunc(l.trims, func(t staged) bool { return t.index >= first })
+	for i := range waiting {
+		h := &waiting[i]
+		l.share.heldBytes -= h.bytes
+		switch h.kind {
+		case KindAppend, KindReference:
+			l.tail.batches.at(h.ordinal).index = never
+		case KindDrop:
+			l.dropping, l.nextIndex = first, first+1
+			l.s.stage(l, KindDrop, first, h.epoch, nil)
+		}
+	}
 }
 
 // stageHeld gives an entry to the journal.

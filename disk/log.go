@@ -69,6 +69,7 @@ type held struct {
 	ordinal      uint64  // KindAppend, KindReference: of the batch
 	extent       *extent // KindReference: its bytes
 	payload      []byte  // all others
+	bytes        int     // in the journal
 }
 
 // staged is a log start by the index of its entry.
@@ -265,7 +266,7 @@ func (l *Log) stageNote(kind Kind, epoch uint64, payload []byte) (uint64, error)
 	index := l.nextIndex
 	l.nextIndex++
 	if len(l.held) > 0 {
-		l.held = append(l.held, held{kind: kind, index: index, epoch: epoch, payload: append([]byte(nil), payload...)})
+		l.hold(held{kind: kind, index: index, epoch: epoch, payload: append([]byte(nil), payload...), bytes: entryHeaderBytes + len(payload)})
 		return index, nil
 	}
 	l.s.stage(l, kind, index, epoch, payload)
@@ -278,7 +279,11 @@ func (l *Log) stageBatch(kind Kind, epoch uint64, e *extent) uint64 {
 	l.nextIndex++
 	h := held{kind: kind, index: index, epoch: epoch, ordinal: l.tail.batches.last - 1, extent: e}
 	if l.mustHold(&h) {
-		l.held = append(l.held, h)
+		h.bytes = entryHeaderBytes + referenceBytes
+		if kind == KindAppend {
+			h.bytes = entryHeaderBytes + placementBytes + int(l.tail.batches.at(h.ordinal).bytes)
+		}
+		l.hold(h)
 	} else {
 		l.stageHeld(&h)
 	}
@@ -344,6 +349,7 @@ func (l *Log) segmentAt(a address) *segment {
 func (l *Log) fence(err error) {
 	if l.fenced == nil {
 		l.fenced = err
+		l.dropHeld()
 		l.wakeWaiters()
 	}
 }

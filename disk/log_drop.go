@@ -10,7 +10,12 @@ func (l *Log) DropStaged() {
 	if kept := l.keptOrdinal(last); kept < q.last {
 		l.cutTail(kept)
 	}
-	l.held = slices.DeleteFunc(l.held, func(h held) bool { return h.index > last })
+	l.held = slices.DeleteFunc(l.held, func(h held) bool {
+		if h.index > last {
+			l.share.heldBytes -= h.bytes
+		}
+		return h.index > last
+	})
 	l.trims = slices.DeleteFunc(l.trims, func(t staged) bool { return t.index > last })
 	if l.dropping > last {
 		l.dropping = 0
@@ -56,7 +61,7 @@ func (l *Log) cutTail(ordinal uint64) {
 		if e.direct {
 			l.newSegment = true
 			e.void = true
-			l.share.directBytes -= e.bytes
+			l.uncount(e)
 		}
 		l.dropExtent(n - 1)
 	}

@@ -237,3 +237,89 @@ func TestReadingGoesOnBehindDamage(t *testing.T) {
 		t.Fatalf("behind the damage: %d bytes, %v", len(rest), err)
 	}
 }
+
+// While a direct write hangs, what its partition holds back behind it counts as staged: appends and notes are refused at
+// the bound, for the whole shard, and go on when the write has landed.
+func TestEntriesHeldBackAreBounded(t *testing.T) {
+	b := newLogBench(t, 1, smallConfig())
+	b.mustAppend(testKey, 100)
+	b.settle()
+	b.dev.Plan(SimFault{Kind: OpWrite, Prefix: "topics/7", Times: 1, StallNanos: 10e9})
+	b.mustAppend(testKey, 20_000)
+	held := 0
+	for b.append(testKey, 1000) == nil && held < 10_000 {
+		held++
+		b.turn()
+	}
+	if most := b.cfg.StagedBytes / 1000; held < most/2 || held > most {
+		t.Errorf("%d batches of 1000 bytes are held back, staged bound %d bytes", held, b.cfg.StagedBytes)
+	}
+	for b.tryNote(testKey, "a note") == nil && held < 20_000 {
+		held++
+	}
+	if held >= 20_000 {
+		t.Error("notes are held back without bound")
+	}
+	if err := b.s.Room(1000); err != ErrBusy {
+		t.Errorf("room of the shard: %v", err)
+	}
+	b.now += 11e9
+	b.settle()
+	if n := b.s.logs.heldBytes; n != 0 {
+		t.Errorf("%d bytes count as held back, and nothing is", n)
+	}
+	b.mustAppend(testKey, 1000)
+	b.settle()
+	b.check(testKey)
+}
+
+// A partition that is fenced or dropped with direct writes that never landed leaves nothing behind in the shard's bounds:
+// others may write as much data first as before.
+func TestFencedPartitionGivesItsBoundsBack(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		b := newLogBench(t, 1, smallConfig())
+		b.dev.Plan(SimFault{Kind: OpWrite, Prefix: "topics/7", Err: syscall.EIO})
+		b.mustAppend(testKey, 100, 40_000, 100, 50_000, 20_000, 100)
+		b.settle()
+		if len(b.m.fenced) != 1 {
+			t.Fatalf("fenced: %v", b.m.fenced)
+		}
+		if drop {
+			if _, err := b.log(testKey).Drop(1); err != nil {
+				t.Fatal(err)
+			}
+			b.settle()
+		}
+		if sh := b.s.logs; sh.directBytes != 0 || sh.heldBytes != 0 {
+			t.Errorf("drop %v: %d bytes count as under way, %d as held back", drop, sh.directBytes, sh.heldBytes)
+		}
+	}
+}
+
+// A partition that was told to go while a direct write was under way goes, also when that write then fails for good; so
+// does one that is told afterwards, and a restart finds nothing of either.
+func TestDropOutlivesTheFence(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		b := newLogBench(t, 1, smallConfig())
+		b.dev.Plan(SimFault{Kind: OpWrite, Prefix: "topics/7", Err: syscall.EIO})
+		b.mustAppend(testKey, 100, 40_000, 100)
+		b.tryNote(testKey, "never staged")
+		if !before {
+			b.settle()
+		}
+		if _, err := b.log(testKey).Drop(1); err != nil {
+			t.Fatal(err)
+		}
+		b.settle()
+		l := b.s.Log(testKey)
+		if len(b.m.fenced) != 1 || l == nil || !l.removed {
+			t.Fatalf("before %v: fenced %v, log %v is not removed", before, b.m.fenced, l)
+		}
+		b.m.exist[testKey] = Deleted
+		b.crash()
+		b.mustBeClean()
+		if len(b.report.Damages) > 0 || b.m.parts[testKey] != nil {
+			t.Errorf("before %v: %v", before, b.report)
+		}
+	}
+}

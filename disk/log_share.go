@@ -24,6 +24,7 @@ type logShare struct {
 
 	scratch     [referenceBytes]byte // payload head of the entry being staged
 	directBytes int                  // of direct batches whose entries are not staged yet
+	heldBytes   int                  // of entries held back behind them; they count as staged
 	closing     bool
 	closed      func() // called once nothing of the logs is under way and their files are closed
 	squeeze     bool   // replay is out of memory: whatever fills a block is written

@@ -87,15 +87,18 @@ func (s *Store) Room(bytes int) error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	if s.stalled && !fault.On(fault.Rule30NoStall) || j.staged+bytes > s.cfg.StagedBytes {
+	if s.stalled && !fault.On(fault.Rule30NoStall) || s.staged()+bytes > s.cfg.StagedBytes {
 		return ErrBusy
 	}
 	keep := max(j.ringBlocks()/4, j.ringBlocks()-min(j.ringBlocks(), 2*liveBlocks))
 	if fault.On(fault.Rule09NoShare) {
 		keep = 0
 	}
-	return j.admit(bytes, keep)
+	return s.admit(bytes, keep)
 }
+
+// staged is what waits for a group, or for direct writes before it may be in one, bytes.
+func (s *Store) staged() int { return s.journal.staged + s.logs.heldBytes }
 
 // roomForNote is Room for all else: acks, commits, deletes. They may use the ring up to what the checkpoint needs to
 // copy the entries of fenced logs out of one file.
@@ -104,10 +107,10 @@ func (s *Store) roomForNote(bytes int) error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	if j.staged+bytes > s.cfg.StagedBytes+s.cfg.GroupBytes {
+	if s.staged()+bytes > s.cfg.StagedBytes+s.cfg.GroupBytes {
 		return ErrBusy
 	}
-	return j.admit(bytes, min(j.perFile, j.ringBlocks()/8)+2)
+	return s.admit(bytes, min(j.perFile, j.ringBlocks()/8)+2)
 }
 
 func (s *Store) open() error {
@@ -121,8 +124,9 @@ func (s *Store) open() error {
 }
 
 // admit answers ErrBusy unless the entries fit into the ring and leave keep blocks.
-func (j *journal) admit(bytes int, keep uint64) error {
-	need := uint64(bytes)/blockBodyBytes + 1
+func (s *Store) admit(bytes int, keep uint64) error {
+	j := s.journal
+	need := uint64(bytes+s.logs.heldBytes)/blockBodyBytes + 1
 	if j.used()+j.stagedBlocks()+need+keep > j.ringBlocks() {
 		return ErrBusy
 	}

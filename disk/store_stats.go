@@ -22,7 +22,7 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		Groups: j.groups, GroupBytes: uint64(j.written),
 		FlushLast: s.flushNanos.last, FlushMax: s.flushNanos.max,
-		Staged:      j.staged,
+		Staged:      s.staged(),
 		JournalUsed: int64(j.used()) * blockBytes, Journal: int64(j.ringBlocks()) * blockBytes,
 		Checkpoints: s.checkpoint.finished, Rewrites: s.state.rewrites, StateBytes: s.state.end,
 		Stalled: s.stalled, Failed: j.failed, CheckpointErr: s.checkpoint.err, FileErr: j.maker.err,

@@ -146,7 +146,6 @@ func (l *Log) removeAll() {
 	for len(l.extents) > 0 {
 		l.dropExtent(0)
 	}
-	l.held = nil
 	l.placedN = l.tail.batches.last
 	l.releaseTail()
 	l.logStart = l.logEnd
