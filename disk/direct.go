@@ -262,10 +262,3 @@ func (l *Log) insertAfter(g, n *segment) {
 		}
 	}
 }
-
-// headerAt reads the header of a batch in the tail, for checks.
-func (l *Log) headerAt(d *described) (batch.Header, error) {
-	var p [batch.HeaderBytes]byte
-	l.tail.copyOut(p[:], d.at)
-	return batch.ParseHeader(p[:])
-}
