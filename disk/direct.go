@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/slipringmq/slipring/fault"
-	"github.com/slipringmq/slipring/frame/batch"
 )
 
 // stageDirect writes the batch described last, which begins at a block, to its segment; its reference is staged when
