@@ -112,7 +112,9 @@ func newBenchMode(a *app, m benchMode) *cobra.Command {
 }
 
 func completeBench(a *app, cfg *perf.Config, acks, codec, floor, window string) (err error) {
-	cfg.Connect = client.Options{Addrs: strings.Split(a.addr, ","), Name: "slipring bench", Logger: a.logger(), RequestTimeout: a.timeout}
+	if cfg.Connect, err = a.options(); err != nil {
+		return err
+	}
 	if cfg.Acks, err = client.ParseAcks(acks); err != nil {
 		return usagef("--%v", err)
 	}

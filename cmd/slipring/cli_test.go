@@ -267,7 +267,7 @@ func TestExitStatusOfWrongUsage(t *testing.T) {
 		"topic create a --durability sometimes", "topic create a --retention-time soon", "topic create a --segment 1", "topic create a --partitions 0",
 		"topic set a", "topic ls -o xml", "produce", "produce a --acks all", "produce a --compression rar", "produce a -H nope",
 		"produce a --key k --file-key", "produce a --file-key", "consume a -o nothing", "consume a -o %y", "consume a --from yesterday", "consume a --from end",
-		"bench nosuch", "bench durable -o xml", "bench wire --floor onlyone", "version extra", "topic ls --addr nohost",
+		"bench nosuch", "bench durable -o xml", "bench wire --floor onlyone", "version extra", "topic ls --addr nohost", "bench durable --addr nohost",
 	} {
 		code, out, errs := c.run("", strings.Fields(line)...)
 		if code != exitUsage || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "slipring: ") || out != "" {

@@ -67,17 +67,26 @@ func command(work func(ctx context.Context, args []string) error) func(*cobra.Co
 	}
 }
 
-// connect opens a client, or says in one line what to do.
-func (a *app) connect(ctx context.Context) (*client.Client, error) {
+// options are a client's, from the flags that all commands have.
+func (a *app) options() (client.Options, error) {
 	addrs := strings.Split(a.addr, ",")
 	for i, s := range addrs {
 		if addrs[i] = strings.TrimSpace(s); !strings.Contains(addrs[i], ":") {
-			return nil, usagef("--addr %q: want HOST:PORT", s)
+			return client.Options{}, usagef("--addr %q: want HOST:PORT", s)
 		}
+	}
+	return client.Options{Addrs: addrs, Name: "slipring", Logger: a.logger(), RequestTimeout: a.timeout}, nil
+}
+
+// connect opens a client, or says in one line what to do.
+func (a *app) connect(ctx context.Context) (*client.Client, error) {
+	o, err := a.options()
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	c, err := client.Connect(ctx, client.Options{Addrs: addrs, Name: "slipring", Logger: a.logger(), RequestTimeout: a.timeout})
+	c, err := client.Connect(ctx, o)
 	if errors.Is(err, client.ErrConnection) {
 		return nil, fmt.Errorf("cannot reach a broker at %s (%w); start slipringd there, or set --addr or %s", a.addr, err, addrEnv)
 	}
