@@ -11,7 +11,7 @@ import (
 // Only a flushed group with that mark lets the file be overwritten (RULES 3, 5, 8).
 //
 // It runs in steps from EndTurn, never waits, and keeps few writes in flight. Tails are always padded and placed, never
-// copied forward; only entries of fenced logs, which cannot be placed, are copied (RULES 9).
+// copied forward; entries of fenced logs that cannot be placed go to a file of their own (RULES 9).
 type checkpoint struct {
 	s          *Store
 	phase      checkpointPhase
@@ -19,7 +19,7 @@ type checkpoint struct {
 	todo       []*Log // logs with entries in it
 	next       int    // of todo, to be placed
 	placing    int    // places in flight
-	copier     copier
+	rescue     rescue
 	all        bool   // todo is every log: the state log is written anew
 	position   uint64 // of the state stream that must be durable
 	failing    error  // this attempt is to be given up
@@ -35,7 +35,7 @@ const (
 	checkpointIdle     checkpointPhase = iota
 	checkpointOpening                  // a state file aside is being made
 	checkpointPlacing                  // tails are placed, snapshots taken
-	checkpointCopying                  // entries of fenced logs are copied forward
+	checkpointRescuing                 // entries of fenced logs are written elsewhere
 	checkpointWriting                  // snapshots on their way to the state log
 	checkpointRenaming                 // the state file written aside takes its name
 )
@@ -67,8 +67,8 @@ func (c *checkpoint) step(nowNanos int64, force bool) {
 			c.begin(force)
 		case checkpointPlacing:
 			c.place(force)
-		case checkpointCopying:
-			c.copy()
+		case checkpointRescuing:
+			c.rescueFenced()
 		case checkpointWriting:
 			c.write()
 		}
@@ -114,7 +114,7 @@ func (c *checkpoint) most() uint64 { return min(c.s.journal.ringBlocks()/2, live
 // start collects the logs concerned.
 func (c *checkpoint) start(generation uint64, all bool) {
 	c.generation, c.all, c.next = generation, all, 0
-	c.copier.reset()
+	c.rescue.reset()
 	clear(c.todo)
 	c.todo = c.todo[:0]
 	for _, l := range c.s.order {
@@ -195,20 +195,21 @@ func (c *checkpoint) place(force bool) {
 	case (st.err != nil || c.failing != nil) && !st.busy:
 		c.abort(errors.Join(st.err, c.failing))
 	case c.next == len(c.todo):
-		c.phase = checkpointCopying
-		c.copier.begin(c)
+		c.phase = checkpointRescuing
+		c.rescue.begin()
 	}
 }
 
 func (c *checkpoint) placeOne(l *Log) {
 	b := &l.member
-	if (l.fenced != nil || fault.On(fault.Rule08CopyForward)) && b.firstGen != 0 && !b.dropped {
-		c.copier.add(l)
+	if (l.stuck || fault.On(fault.Rule08CopyForward)) && !b.dropped {
+		b.placed = max(b.placed, l.placedIndex())
+		c.rescueOne(l)
 		c.snapshot(l)
 		return
 	}
 	b.beginCheck(c.s.journal.flushed)
-	if l.fenced != nil || b.dropped {
+	if b.dropped {
 		c.snapshot(l)
 		return
 	}
@@ -226,16 +227,25 @@ func (c *checkpoint) placed(l *Log, err error) {
 	switch b := &l.member; {
 	case err == nil:
 		b.placed = max(b.placed, b.placing)
-	case b.dropped:
-	case l.fenced != nil:
-		b.checking = false
-		if b.firstGen != 0 {
-			c.copier.add(l)
+		if l.fenced != nil { // behind a gap there may be more
+			c.rescueOne(l)
 		}
+	case b.dropped:
+	case l.stuck:
+		b.placed = max(b.placed, l.placedIndex())
+		c.rescueOne(l)
 	default:
 		c.failing = err
 	}
 	c.snapshot(l)
+}
+
+// rescueOne: what the journal has of l and its segments have not is written elsewhere.
+func (c *checkpoint) rescueOne(l *Log) {
+	l.member.checking = false
+	if l.member.firstGen != 0 {
+		c.rescue.add(l)
+	}
 }
 
 // snapshot appends l's record to the state log.
@@ -259,15 +269,14 @@ func (c *checkpoint) snapshot(l *Log) {
 	c.s.recordLog = nil
 }
 
-// copy waits for the copies of fenced logs to be flushed.
-func (c *checkpoint) copy() {
+// rescueFenced waits for the entries of fenced logs to be durable elsewhere.
+func (c *checkpoint) rescueFenced() {
 	c.s.state.step(false)
-	done, err := c.copier.step()
 	switch {
-	case c.s.state.busy:
-	case err != nil:
-		c.abort(err)
-	case done:
+	case c.s.state.busy || !c.rescue.ready:
+	case c.rescue.err != nil:
+		c.abort(c.rescue.err)
+	default:
 		c.position = c.s.state.position()
 		c.phase = checkpointWriting
 	}
@@ -299,7 +308,7 @@ func (c *checkpoint) settle() {
 			l.member.endCheck()
 		}
 	}
-	c.copier.settle(c.generation)
+	c.rescue.settle(c.generation)
 	j := c.s.journal
 	dead := j.at/j.perFile - 1
 	if j.flying != nil {

@@ -38,8 +38,8 @@ func TestCheckpointSurvivesAFullDisk(t *testing.T) {
 	}
 }
 
-// One partition's segments fail twice: it is fenced, its entries are copied forward out of the files that are given back,
-// and a later start, on a healthy disk, has them all; also when the copies of the first stand behind later ones.
+// One partition's segments fail twice: it is fenced, its entries are written out of the files that are given back, and a
+// later start, on a healthy disk, has them all.
 func TestRule09FencedPartitionBlocksNobody(t *testing.T) {
 	for _, files := range []uint64{1, 2, 9} {
 		t.Run(fmt.Sprint(files, " given back"), func(t *testing.T) { fencedPartition(t, files) })

@@ -25,7 +25,7 @@ func (l *Log) stageDirect(g *segment, epoch uint64, at address) uint64 {
 
 // startDirect submits the writes of e, all at once, unless the file must be opened first.
 func (l *Log) startDirect(e *extent) {
-	if l.fenced != nil || !e.segment.openForWrite() {
+	if l.stuck || !e.segment.openForWrite() {
 		return
 	}
 	end := e.to
@@ -170,7 +170,7 @@ func (l *Log) writeFailed(g *segment, err error) {
 // Journal entries keep naming the old place: state and replay follow segment.replaces. Nothing tells a replay before the
 // next snapshot of the new file; it redoes the same bytes to the old one, and gives it up again if it must.
 func (l *Log) replaceWhenQuiet(g *segment) {
-	if g.file.users > 0 || g.file.state == fileOpening || g.moved != nil || l.fenced != nil {
+	if g.file.users > 0 || g.file.state == fileOpening || g.moved != nil || l.stuck {
 		return
 	}
 	first := -1
@@ -206,7 +206,7 @@ func (l *Log) inMemory(a address) bool {
 }
 
 func (l *Log) fenceSegment(g *segment, err error) {
-	l.fence(err)
+	l.giveUp(err)
 	l.s.machine.Fenced(l, err)
 }
 

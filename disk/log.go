@@ -52,7 +52,8 @@ type Log struct {
 	replayed   bool // in the list of logs that replay gave bytes to
 	replaying  bool // between the first entry redone and recovered
 
-	fenced   error
+	fenced   error  // no more appends
+	stuck    bool   // and nothing is placed any more: its files failed, or go
 	dropping uint64 // index of the entry that drops the log
 	removing bool   // the files of the dropped log are being removed
 	removed  bool   // and are gone
@@ -345,11 +346,27 @@ func (l *Log) segmentAt(a address) *segment {
 	return l.segments[0]
 }
 
-// fence stops the log: no appends, nothing placed. What memory and media hold is still read.
+// fence stops appends. What is staged in the journal is still placed, and what memory and media hold is still read.
 func (l *Log) fence(err error) {
 	if l.fenced == nil {
 		l.fenced = err
 		l.dropHeld()
-		l.wakeWaiters()
 	}
+}
+
+// giveUp is fence for a log whose files take no more.
+func (l *Log) giveUp(err error) {
+	l.fence(err)
+	l.stuck = true
+	l.wakeWaiters()
+}
+
+// placedIndex is the index up to which the segments hold all batches.
+func (l *Log) placedIndex() uint64 {
+	for o := l.placedN; o < l.tail.batches.last; o++ {
+		if index := l.tail.batches.at(o).index; index != 0 {
+			return min(index-1, l.durableIndex)
+		}
+	}
+	return l.durableIndex
 }

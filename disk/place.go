@@ -133,12 +133,12 @@ type placeWaiter struct {
 	done    func(error)
 }
 
-// wakeWaiters answers the waiters whose batches are placed, or all of them with the error of a fenced log.
+// wakeWaiters answers the waiters whose batches are placed, or all of them with the error of a log that gave up.
 func (l *Log) wakeWaiters() {
 	for len(l.waiters) > 0 {
 		w := l.waiters[0]
 		w.ordinal = min(w.ordinal, l.tail.batches.last) // what was dropped is not waited for
-		if l.fenced == nil && w.ordinal > l.placedN {
+		if !l.stuck && w.ordinal > l.placedN {
 			return
 		}
 		err := l.fenced
@@ -231,7 +231,7 @@ type placer struct {
 
 // offer queues l if it has something due.
 func (p *placer) offer(l *Log) {
-	if l.queued || l.fenced != nil {
+	if l.queued || l.stuck {
 		return
 	}
 	for _, e := range l.extents {
@@ -258,7 +258,7 @@ func (p *placer) run(sh *logShare) {
 		l := p.queue[0]
 		p.queue = p.queue[:copy(p.queue, p.queue[1:])]
 		l.queued = false
-		if l.fenced != nil {
+		if l.stuck {
 			continue
 		}
 		for _, e := range l.extents {

@@ -17,13 +17,14 @@ type recovery struct {
 	report  *Report
 	options func(Key) LogOptions
 
-	found  map[string]bool // names in the shard's directory
-	window *readWindow
-	state  stateFound
-	scan   journalScan
-	walk   journalWalk
-	logs   []*replayState // of all keys found, in order of their first sight
-	byKey  map[Key]*replayState
+	found   map[string]bool // names in the shard's directory
+	window  *readWindow
+	state   stateFound
+	scan    journalScan
+	walk    journalWalk
+	useless []string       // rescue files that nobody needs any more
+	logs    []*replayState // of all keys found, in order of their first sight
+	byKey   map[Key]*replayState
 }
 
 // Open recovers one shard's store, or makes a new one in a directory that holds nothing of it. It blocks, pumping
@@ -223,6 +224,9 @@ func (r *recovery) goOn() error {
 		return err
 	} // a full disk: reads are served, appends answer ErrBusy until EndTurn has made the file
 	r.removeDeleted()
+	if err := r.removeUseless(); err != nil {
+		return err
+	}
 	if err := r.begin(); err != nil {
 		return err
 	}

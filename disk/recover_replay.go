@@ -24,15 +24,14 @@ type replayState struct {
 	last    uint64 // place of the last entry seen
 	damaged bool
 
-	gap   uint64 // least index seen in this pass for which an entry before it was missing then, 0 none
-	moved bool   // entries were applied behind a gap: another pass may close it
+	gap uint64 // least index seen for which an entry before it was missing then, 0 none
 }
 
 // replayAll restores and replays meta, asks it who exists, then does the same for all others in the order of the journal.
 func (r *recovery) replayAll() error {
 	r.newLog(Meta)
 	r.restore(r.byKey[Meta])
-	if err := r.passes(true); err != nil {
+	if err := r.pass(true); err != nil {
 		return err
 	}
 	r.finish(r.byKey[Meta])
@@ -43,7 +42,10 @@ func (r *recovery) replayAll() error {
 			r.stateOf(k)
 		}
 	}
-	if err := r.passes(false); err != nil {
+	if err := r.replayRescued(); err != nil {
+		return err
+	}
+	if err := r.pass(false); err != nil {
 		return err
 	}
 	for _, st := range r.logs {
@@ -122,26 +124,6 @@ func (r *recovery) restore(st *replayState) {
 }
 
 var errBefore = errors.New("found at an earlier start")
-
-// passes reads the journal until no gap closes any more. One pass is enough but for logs that were fenced: their entries
-// were copied forward one generation after the other, so older ones may stand behind newer ones.
-func (r *recovery) passes(meta bool) error {
-	for again := true; again; {
-		if err := r.pass(meta); err != nil {
-			return err
-		}
-		again = false
-		for _, st := range r.logs {
-			again = again || st.gap > 0 && st.moved && !st.damaged
-		}
-		for _, st := range r.logs {
-			if st.moved = false; again {
-				st.gap = 0
-			}
-		}
-	}
-	return nil
-}
 
 // pass reads the good blocks and applies the entries of meta, or of all others.
 func (r *recovery) pass(meta bool) error {
@@ -248,7 +230,6 @@ func (r *recovery) redo(st *replayState, h *entryHeader) error {
 		break
 	}
 	st.next = h.Index + 1
-	st.moved = st.gap > 0
 	b := &st.log.member
 	b.epoch = h.Epoch
 	if h.Index <= st.machine && !fault.On(fault.Rule05NoIndex) {

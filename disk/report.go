@@ -31,13 +31,14 @@ type Cut struct {
 	Blocks     int // that the group had, as far as known; at least 1
 }
 
-// BlockDamage is a run of journal blocks, or a range of the state log, that was acknowledged and does not check.
+// BlockDamage is a run of journal blocks, or a range of the state log or of a rescue file, that was acknowledged and does
+// not check.
 type BlockDamage struct {
 	File       string
 	Generation uint64 // 0 for the state log
 	Group      uint64 // the first one concerned
-	Block      int    // first block, or first byte of the state log
-	Blocks     int    // blocks, or bytes of the state log
+	Block      int    // first block, or first byte of the state log; 0 of a rescue file
+	Blocks     int    // blocks, or bytes of the state log or rescue file
 }
 
 // Damaged says whether anything acknowledged was lost or is in doubt.

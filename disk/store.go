@@ -60,7 +60,7 @@ func newStore(cfg Config, dev Device, pool *block.Pool, m Machine) (*Store, erro
 	s.state = state
 	s.logs = newLogShare(s)
 	s.checkpoint.s = s
-	s.checkpoint.copier.init(&s.checkpoint)
+	s.checkpoint.rescue.init(&s.checkpoint)
 	s.fillRecord = s.fill
 	return s, nil
 }
@@ -100,17 +100,16 @@ func (s *Store) Room(bytes int) error {
 // staged is what waits for a group, or for direct writes before it may be in one, bytes.
 func (s *Store) staged() int { return s.journal.staged + s.logs.heldBytes }
 
-// roomForNote is Room for all else: acks, commits, deletes. They may use the ring up to what the checkpoint needs to
-// copy the entries of fenced logs out of one file.
+// roomForNote is Room for all else: acks, commits, deletes. They may use the ring up to the two blocks that the marks need
+// which give it back.
 func (s *Store) roomForNote(bytes int) error {
-	j := s.journal
 	if err := s.open(); err != nil {
 		return err
 	}
 	if s.staged()+bytes > s.cfg.StagedBytes+s.cfg.GroupBytes {
 		return ErrBusy
 	}
-	return s.admit(bytes, min(j.perFile, j.ringBlocks()/8)+2)
+	return s.admit(bytes, 2)
 }
 
 func (s *Store) open() error {
@@ -166,9 +165,6 @@ func (s *Store) announce(m *image) {
 	for i := range m.touched {
 		l, index := m.touched[i].log, m.touched[i].index
 		b := &l.member
-		if index <= b.durable {
-			continue // copies of a fenced log's entries
-		}
 		b.durable = index
 		if b.dropIndex != 0 && index >= b.dropIndex && !b.dropped {
 			b.dropped = true

@@ -27,6 +27,7 @@ type member struct {
 	damage       *Damage // why it is fenced over restarts, nil for most
 	orphan       bool    // its id is unknown to meta
 	unknown      []byte  // then: its state record as it was found, nil for none
+	rescued      bool    // the running checkpoint writes its entries to a file of their own
 	gone         bool    // the state log says that it is dropped
 	dropIndex    uint64  // of its drop, 0 none
 	dropped      bool    // its drop is durable

@@ -142,7 +142,7 @@ func (l *Log) removeAll() {
 		return
 	}
 	l.removing = true
-	l.fence(ErrFenced)
+	l.giveUp(ErrFenced)
 	for len(l.extents) > 0 {
 		l.dropExtent(0)
 	}
