@@ -25,7 +25,8 @@ type Probed struct {
 	Reason    string // why not direct, for the log
 }
 
-// Probe finds out by a real write and read whether dir takes direct I/O. The caller holds the lock. Nothing is left.
+// Probe finds out by a real write and read whether dir takes direct I/O. The caller holds the lock. What is left is the
+// reserve, for a start on a full disk.
 //
 // Errors: one line each, saying what to change. Source: statx(2), STATX_DIOALIGN (Linux 6.1).
 func Probe(dir string, opt ProbeOptions) (Probed, error) {
@@ -36,6 +37,11 @@ func Probe(dir string, opt ProbeOptions) (Probed, error) {
 	defer root.close()
 	_ = unix.Unlinkat(root.fd, probeName, 0) // of a start that was killed
 	err = probeWrite(root, unix.O_DIRECT)
+	if errors.Is(err, unix.ENOSPC) && root.freeReserve() {
+		err = probeWrite(root, unix.O_DIRECT)
+	} else if err == nil {
+		root.keepReserve()
+	}
 	if err == nil {
 		return Probed{Direct: true, Alignment: directAlignment(root)}, nil
 	}

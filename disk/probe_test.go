@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A probe leaves nothing and finds an alignment that a device can work with.
+// A probe leaves nothing but the reserve and finds an alignment that a device can work with.
 func TestProbeFindsDirectIO(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, probeName), []byte("of a killed start"), 0o600); err != nil {
@@ -21,13 +22,43 @@ func TestProbeFindsDirectIO(t *testing.T) {
 	if err != nil || !p.Direct || p.Alignment < sectorBytes || p.Alignment > pageBytes {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if l, _ := os.ReadDir(dir); len(l) != 0 {
+	if l, _ := os.ReadDir(dir); len(l) != 1 || l[0].Name() != reserveName {
 		t.Errorf("left %v", l)
 	}
 	d := newTestUring(t, dir, UringOptions{Alignment: p.Alignment})
 	f := createFile(t, d, "f")
 	piece := aligned(pageBytes, 3)[:p.Alignment]
 	must(t, d, Op{Kind: OpWrite, Sync: true, File: f, Pos: Position(p.Alignment), Data: [][]byte{piece}})
+}
+
+// On a disk that is full to the last block a start gives the reserve up and has room for its manifest. Without a reserve it
+// is refused in one line.
+func TestProbeGivesUpTheReserve(t *testing.T) {
+	dir := mounted(t, "tmpfs", "size=1m")
+	if _, err := Probe(dir, ProbeOptions{AllowBuffered: true}); err != nil {
+		t.Fatal(err)
+	}
+	fill, err := os.Create(filepath.Join(dir, "fill"))
+	for err == nil {
+		_, err = fill.Write(make([]byte, pageBytes))
+	}
+	if !errors.Is(err, syscall.ENOSPC) || fill.Close() != nil {
+		t.Fatal(err)
+	}
+	p, err := Probe(dir, ProbeOptions{AllowBuffered: true})
+	if err != nil {
+		t.Fatalf("on a full disk: %v", err)
+	}
+	d := newTestUring(t, dir, UringOptions{Alignment: p.Alignment, Buffered: !p.Direct})
+	if _, _, err := BeginStart(d, Manifest{Shards: 1}); err != nil {
+		t.Errorf("the manifest has no room: %v", err)
+	}
+	for i := 0; err == nil; i++ {
+		err = os.WriteFile(filepath.Join(dir, fmt.Sprint("fill-", i)), make([]byte, pageBytes), 0o600)
+	}
+	if _, err = Probe(dir, ProbeOptions{AllowBuffered: true}); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") {
+		t.Errorf("without a reserve: %v", err)
+	}
 }
 
 // Without direct I/O the start is refused in one line, or goes on buffered when asked by name.
@@ -46,9 +77,14 @@ func TestProbeWithoutDirectIO(t *testing.T) {
 
 // noDirectIO mounts a file system that refuses O_DIRECT: ramfs takes buffered writes only.
 func noDirectIO(t *testing.T) string {
+	return mounted(t, "ramfs", "")
+}
+
+// mounted is a fresh file system of a kind.
+func mounted(t *testing.T, kind, options string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil {
+	if err := unix.Mount("none", dir, kind, 0, options); err != nil {
 		t.Skipf("needs root: mounting a file system without direct I/O: %v", err)
 	}
 	t.Cleanup(func() {
