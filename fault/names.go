@@ -92,6 +92,9 @@ const (
 	// Rule05ForgetProducers leaves the sequences of producers out of what a start recovers.
 	Rule05ForgetProducers Fault = "rule05-forget-producers"
 
+	// Rule05OldStands lays where producers stood when an entry was staged over a snapshot that knows more.
+	Rule05OldStands Fault = "rule05-old-stands"
+
 	// Rule07RepeatAtOnce answers a repeated batch before its first copy is durable.
 	Rule07RepeatAtOnce Fault = "rule07-repeat-at-once"
 
@@ -160,6 +163,7 @@ var names = []Fault{
 	Rule05StartNotFirst,
 	Rule27UnlinkWhole,
 	Rule05ForgetProducers,
+	Rule05OldStands,
 	Rule07RepeatAtOnce,
 	Rule07MetaAtOnce,
 	Rule12NoTombstone,

@@ -25,6 +25,7 @@ func TestRulesAreMissedWhenSwitchedOff(t *testing.T) {
 	}{
 		{"", "TestRule", "PASS"},
 		{fault.Rule05ForgetProducers, "TestRule05ProducersSurviveRestarts", "UnknownProducer"},
+		{fault.Rule05OldStands, "TestRule05EntryDoesNotTakeProducersBack", "a repeat is at"},
 		{fault.Rule07RepeatAtOnce, "TestRule07aRepeatWaitsForItsOriginal", "nothing is flushed"},
 		{fault.Rule07MetaAtOnce, "TestRule07cMetadataWaitsForItsFlush", "nothing is flushed"},
 		{fault.Rule12NoTombstone, "TestRule12dDeletedTopicStaysDeleted", "reported as damage"},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/slipringmq/slipring/fault"
 	"github.com/slipringmq/slipring/frame/batch"
 )
 
@@ -156,8 +157,8 @@ func (t *producers) apply(h *batch.Header, most int) {
 		return
 	}
 	p := t.use(h.ProducerID, most)
-	if n := p.applied.n; n > 0 && h.BaseOffset <= p.applied.last[n-1].base {
-		return // known already
+	if p.knows(h.BaseOffset) {
+		return
 	}
 	p.applied.add(h.ProducerEpoch, sent{h.BaseSequence, h.Count, h.BaseOffset, h.AppendTime})
 	p.staged = p.applied
@@ -188,6 +189,12 @@ func (t *producers) appendSome(dst []byte, wanted func(*producer) bool) []byte {
 	}
 	le.PutUint32(dst[at:], n)
 	return dst
+}
+
+// knows says whether the last durable batch lies at base or behind it.
+func (p *producer) knows(base uint64) bool {
+	n := p.applied.n
+	return n > 0 && base <= p.applied.last[n-1].base
 }
 
 func (p *producer) append(dst []byte) []byte {
@@ -235,7 +242,8 @@ func (t *producers) first() int32 {
 
 var errState = errors.New("shard: snapshot does not parse")
 
-// restore lays what append wrote over what is known and returns the rest.
+// restore lays what append wrote over what is known and returns the rest. Never over newer: batches outside the journal
+// have no index, so a snapshot of before the entry may know batches that the entry was staged without.
 func (t *producers) restore(p []byte, most int) ([]byte, error) {
 	if len(p) < 4 {
 		return nil, errState
@@ -255,6 +263,9 @@ func (t *producers) restore(p []byte, most int) ([]byte, error) {
 		for range batches {
 			q.add(epoch, sent{le.Uint32(p), le.Uint32(p[4:]), le.Uint64(p[8:]), int64(le.Uint64(p[16:]))})
 			p = p[sentBytes:]
+		}
+		if known := t.lookup(id); known != nil && known.knows(q.last[q.n-1].base) && !fault.On(fault.Rule05OldStands) {
+			continue
 		}
 		slot := t.use(id, most)
 		slot.applied, slot.staged, slot.notedTo = q, q, q.last[q.n-1].base+1
