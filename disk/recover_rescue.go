@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/slipringmq/slipring/loop/block"
@@ -69,12 +70,20 @@ func (r *recovery) replayFile(path string) (needed bool, err error) {
 	return needed, err
 }
 
-// removeUseless removes the files that no log depends on; one that stays is looked at again by the next start.
+// removeUseless removes, durably, the files that no log depends on. One of a live generation must not come back with a power
+// cut: by then the generation may be dead, and the file, which is in part, would count.
 func (r *recovery) removeUseless() error {
 	for _, path := range r.useless {
-		if op, err := do(r.s.dev, Op{Kind: OpRemove, Path: path}); err != nil && op.Err == nil {
-			return err
+		if _, err := do(r.s.dev, Op{Kind: OpRemove, Path: path}); err != nil {
+			return fmt.Errorf("disk: %s: remove: %w", path, err)
 		}
+	}
+	if len(r.useless) == 0 {
+		return nil
+	}
+	dir := shardDir(r.s.cfg.Shard)
+	if _, err := do(r.s.dev, Op{Kind: OpSyncDir, Path: dir}); err != nil {
+		return fmt.Errorf("disk: %s: sync: %w", dir, err)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type rescue struct {
 	out        []byte // entries that are not written
 	file       File
 	pos        Position
+	left       uint64 // generation whose file an attempt that failed has left in part, 0 none
 
 	ready bool // done, or failed
 	err   error
@@ -78,16 +79,33 @@ func (p *rescue) add(l *Log) {
 	p.logs = append(p.logs, l)
 }
 
-// begin reads the generation's file when a log wants something of it.
+// begin removes what an attempt that failed has left, and reads the generation's file when a log wants something of it.
 func (p *rescue) begin() {
-	p.err, p.ready = nil, len(p.logs) == 0 || p.c.generation == 0
-	if p.ready {
+	p.err, p.ready = nil, false
+	if p.left == 0 {
+		p.start()
+		return
+	}
+	p.submit(OpRemove, rescuePath(p.c.s.cfg.Shard, p.left), func() {
+		if p.op.Err != nil && !errors.Is(p.op.Err, syscall.ENOENT) {
+			p.finish(p.op.Err)
+			return
+		}
+		p.syncDirectory(func() {
+			p.left = 0
+			p.start()
+		})
+	})
+}
+
+func (p *rescue) start() {
+	if p.ready = len(p.logs) == 0 || p.c.generation == 0; p.ready {
 		return
 	}
 	perFile := p.c.s.journal.perFile
 	p.place, p.end = p.c.generation*perFile, (p.c.generation+1)*perFile
 	p.stream.buf, p.stream.next = p.stream.buf[:0], 0
-	p.out, p.file, p.pos = p.out[:0], 0, 0
+	p.out, p.pos = p.out[:0], 0
 	if p.mem = p.c.s.pool.Get(block.Size256K); p.mem != nil {
 		p.buf = p.mem.Data
 	} else {
@@ -101,15 +119,22 @@ func (p *rescue) over() bool {
 	return p.place >= p.end && !p.stream.pending() || p.place >= p.end+maxGroupBlocks || p.place >= p.c.s.journal.at
 }
 
-func (p *rescue) submit(kind OpKind, next func()) {
+func (p *rescue) submit(kind OpKind, path string, next func()) {
 	op := &p.op
 	op.Kind, op.Class, op.Sync, op.Err, op.N = kind, ClassCold, true, nil, 0
-	op.File, op.Path = p.file, rescuePath(p.c.s.cfg.Shard, p.c.generation)
-	if kind == OpSyncDir {
-		op.Path = shardDir(p.c.s.cfg.Shard)
-	}
+	op.File, op.Path = p.file, path
 	p.next = next
 	p.c.s.dev.Submit(op)
+}
+
+func (p *rescue) syncDirectory(next func()) {
+	p.submit(OpSyncDir, shardDir(p.c.s.cfg.Shard), func() {
+		if p.op.Err != nil {
+			p.finish(p.op.Err)
+			return
+		}
+		next()
+	})
 }
 
 func (p *rescue) read() {
@@ -119,7 +144,7 @@ func (p *rescue) read() {
 	p.op.Pos = Position(p.place % j.perFile * blockBytes)
 	file := p.file
 	p.file = j.files[j.fileOf(p.place/j.perFile)].file
-	p.submit(OpRead, p.took)
+	p.submit(OpRead, "", p.took)
 	p.file = file
 }
 
@@ -162,7 +187,10 @@ func (p *rescue) drain() {
 	case len(p.out) == 0 && p.file == 0:
 		p.finish(nil) // the generation holds nothing of them
 	case len(p.out) == 0:
-		p.submit(OpSyncDir, func() { p.finish(p.op.Err) })
+		p.syncDirectory(func() {
+			p.left = 0
+			p.finish(nil)
+		})
 	case p.file == 0:
 		p.create()
 	default:
@@ -170,21 +198,15 @@ func (p *rescue) drain() {
 	}
 }
 
-// create makes the file anew: one that is there is in part, of an attempt that failed.
 func (p *rescue) create() {
-	p.submit(OpRemove, func() {
-		if p.op.Err != nil && !errors.Is(p.op.Err, syscall.ENOENT) {
+	p.left = p.c.generation
+	p.submit(OpCreate, rescuePath(p.c.s.cfg.Shard, p.left), func() {
+		if p.op.Err != nil {
 			p.finish(p.op.Err)
 			return
 		}
-		p.submit(OpCreate, func() {
-			if p.op.Err != nil {
-				p.finish(p.op.Err)
-				return
-			}
-			p.file = p.op.File
-			p.write()
-		})
+		p.file = p.op.File
+		p.write()
 	})
 }
 
@@ -195,7 +217,7 @@ func (p *rescue) write() {
 	clear(p.buf[n:whole])
 	p.op.Data[0], p.op.Pos = p.buf[:whole], p.pos
 	p.pos += Position(whole)
-	p.submit(OpWrite, func() {
+	p.submit(OpWrite, "", func() {
 		if p.op.Err != nil {
 			p.finish(p.op.Err)
 			return
@@ -210,7 +232,7 @@ func (p *rescue) finish(err error) {
 		p.err = fmt.Errorf("disk: %s: entries of fenced partitions: %w", rescuePath(p.c.s.cfg.Shard, p.c.generation), err)
 	}
 	if p.file != 0 {
-		p.submit(OpClose, func() {
+		p.submit(OpClose, "", func() {
 			p.file = 0
 			p.finish(nil)
 		})

@@ -172,6 +172,31 @@ func TestRescueSurvivesAFullDisk(t *testing.T) {
 	b.check(testKey)
 }
 
+// A rescue fails in the middle, and then nobody needs it: the partition is deleted. The part that was written does not
+// outlive its generation, so no later start takes it for damage.
+func TestRescueInPartIsRemoved(t *testing.T) {
+	b := newLogBench(t, 86, smallConfig())
+	b.mustAppend(testKey, 12_000, 12_000, 12_000)
+	b.settle()
+	b.dev.Plan(SimFault{Kind: OpWrite, Prefix: "topics/7", Err: syscall.EIO})
+	b.log(testKey).SyncNow()
+	b.settle()
+	b.dev.Plan(SimFault{Kind: OpWrite, Prefix: "shard-00/rescue", Times: 1, Err: syscall.ENOSPC})
+	b.until("a rescue fails", func() bool { return b.s.checkpoint.err != nil })
+	if len(rescueFiles(b.harness)) == 0 {
+		t.Fatal("nothing is left in part")
+	}
+	b.dev.ClearPlans()
+	if _, err := b.log(testKey).Drop(1); err != nil {
+		t.Fatal(err)
+	}
+	b.now += 2e9
+	turnRing(b.harness)
+	if files := rescueFiles(b.harness); len(files) > 0 {
+		t.Errorf("left: %v", files)
+	}
+}
+
 // Each byte of a rescue file is flipped: what it held is there, or damage is reported.
 func TestFlippedRescueFileIsReported(t *testing.T) {
 	b := newLogBench(t, 84, smallConfig())
