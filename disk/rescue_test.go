@@ -190,6 +190,7 @@ func TestRescueInPartIsRemoved(t *testing.T) {
 	if _, err := b.log(testKey).Drop(1); err != nil {
 		t.Fatal(err)
 	}
+	b.until("it is dropped", func() bool { return b.log(testKey).member.dropped })
 	b.now += 2e9
 	turnRing(b.harness)
 	if files := rescueFiles(b.harness); len(files) > 0 {
