@@ -223,7 +223,8 @@ func (l *Log) evictFirst() {
 	l.share.freeBlock(b)
 }
 
-// placer writes the small extents of all logs, in turn, a bounded number of bytes at a time.
+// placer writes the small extents of all logs, in turn, a bounded number of bytes at a time. It does so at the end of the
+// turn, behind the commit group: the kernel gets requests in the order in which they were submitted.
 type placer struct {
 	queue  []*Log
 	flight int // bytes under way
@@ -238,7 +239,9 @@ func (p *placer) offer(l *Log) {
 		if l.dueOf(e) > e.done {
 			l.queued = true
 			p.queue = append(p.queue, l)
-			p.run(l.share)
+			if l.s.recovering != nil { // no turn ends
+				p.run(l.share)
+			}
 			return
 		}
 	}
@@ -331,5 +334,7 @@ func (l *Log) written(w *tailWrite) {
 	if g.file.failed != nil {
 		l.replaceWhenQuiet(g)
 	}
-	l.share.placer.run(l.share)
+	if l.s.recovering != nil {
+		l.share.placer.run(l.share)
+	}
 }

@@ -193,13 +193,17 @@ func (s *Store) EndTurn(monoNanos int64) (wakeAt int64) {
 		took := monoNanos - s.sentAt
 		s.flushNanos.last, s.flushNanos.max = took, max(s.flushNanos.max, took)
 	}
+	ended := s.journal.failed != nil || s.closing.phase > closeFlushing
+	if !ended {
+		s.submit(monoNanos) // first of all that this turn gives to the kernel
+	}
 	wakeAt = s.logs.endTurn(monoNanos)
-	if s.journal.failed != nil || s.closing.phase > closeFlushing {
+	if ended {
 		s.closing.step(s)
 		return wakeAt
 	}
 	s.checkpoint.step(monoNanos, s.closing.begun)
-	s.submit(monoNanos)
+	s.submit(monoNanos) // marks, if the checkpoint has some
 	s.journal.maker.step(monoNanos)
 	s.sayGone()
 	s.closing.step(s)
