@@ -324,6 +324,7 @@ func (c *checkpoint) settle() {
 		c.finished++
 	}
 	j.now.State = c.s.state.durable
+	c.s.mayBeGone = true
 	clear(c.todo)
 	c.todo = c.todo[:0]
 }

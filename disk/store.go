@@ -37,6 +37,8 @@ type Store struct {
 	stalled    bool
 	reported   bool // Machine.Failed was called
 	leaving    []*Log
+	mayBeGone  bool // something happened since that could make one of them go
+	saidDead   uint64
 	closing    closing
 	flushNanos struct{ last, max int64 }
 	recovering *recovery
@@ -271,10 +273,12 @@ func earlier(a, b int64) int64 {
 }
 
 // sayGone reports dropped logs whose files are removed and whose key neither journal nor state log names any more.
+// Cost: nothing while nothing happens to them; else a few loads for each, and one pass over all logs.
 func (s *Store) sayGone() {
-	if len(s.leaving) == 0 {
+	if dead := s.journal.durable.Dead; len(s.leaving) == 0 || !s.mayBeGone && dead == s.saidDead {
 		return
 	}
+	s.mayBeGone, s.saidDead = false, s.journal.durable.Dead
 	kept := s.leaving[:0]
 	for _, l := range s.leaving {
 		b := &l.member
@@ -283,8 +287,10 @@ func (s *Store) sayGone() {
 			continue
 		}
 		delete(s.table, l.key)
-		s.order = slices.DeleteFunc(s.order, func(o *Log) bool { return o == l })
 		s.machine.Gone(l.key)
+	}
+	if len(kept) < len(s.leaving) {
+		s.order = slices.DeleteFunc(s.order, func(l *Log) bool { return s.table[l.key] != l })
 	}
 	clear(s.leaving[len(kept):])
 	s.leaving = kept

@@ -204,6 +204,7 @@ func (l *Log) removeDirectory(dir string) {
 
 func (l *Log) wasRemoved() {
 	l.removed = true
+	l.s.mayBeGone = true
 	if l.gone != nil {
 		gone := l.gone
 		l.gone = nil
