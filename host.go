@@ -169,7 +169,7 @@ func (h *host) openShard() error {
 	if !found.Direct {
 		h.log.Warn("buffered I/O: slower, and the page cache is not part of memory.limit", "event", "disk.buffered", "data", h.cfg.Data, "reason", found.Reason)
 	}
-	dev, err := disk.NewUring(h.ring, h.cfg.Data, disk.UringOptions{Alignment: found.Alignment, Buffered: !found.Direct})
+	dev, err := disk.NewUring(h.ring, h.cfg.Data, disk.UringOptions{Alignment: found.Alignment, Buffered: !found.Direct, Registered: h.pool.RegisteredAt})
 	if err != nil {
 		return err
 	}

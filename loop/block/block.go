@@ -45,12 +45,3 @@ func (b *Block) Release() {
 
 // Refs is the number of holders, for checks.
 func (b *Block) Refs() int { return int(b.refs) }
-
-// Registered tells the buffer index under which a ring knows the block's memory, -1 when it knows none. The index
-// covers the block's whole chunk; requests name the address inside it.
-func (b *Block) Registered() int {
-	if b.pool.registered && int(b.home) < b.pool.registeredMax {
-		return int(b.home)
-	}
-	return -1
-}

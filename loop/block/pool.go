@@ -1,8 +1,11 @@
 package block
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"unsafe"
 )
 
 // chunkBytes is what the pool maps at a time; nothing contiguous is larger.
@@ -17,6 +20,7 @@ var classBytes = [classes]int{Size4K, Size64K, Size256K, Size1M}
 type Pool struct {
 	limit  int
 	chunks []*chunk
+	places []place                // of chunks, by address
 	idle   []*chunk               // mapped, serve no size now
 	open   [classes]list          // chunks with free blocks
 	spare  [classes][]*blockArray // headers of chunks that changed their size, kept for the next one
@@ -109,6 +113,31 @@ func (p *Pool) Register(r Registrar) error {
 	return nil
 }
 
+// RegisteredAt tells the buffer index under which the ring knows all of data, -1 when it does not. Requests name the
+// address inside it. Cost: a binary search over the chunks.
+func (p *Pool) RegisteredAt(data []byte) int {
+	if !p.registered {
+		return -1
+	}
+	at := addressOf(data)
+	i, exact := slices.BinarySearchFunc(p.places, at, func(x place, at uintptr) int { return cmp.Compare(x.at, at) })
+	if !exact {
+		i--
+	}
+	if i < 0 || p.places[i].index >= p.registeredMax || at+uintptr(len(data)) > p.places[i].at+chunkBytes {
+		return -1
+	}
+	return p.places[i].index
+}
+
+// place is where a chunk lies.
+type place struct {
+	at    uintptr
+	index int
+}
+
+func addressOf(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }
+
 // Close unmaps everything. Blocks that are still out are a bug of the caller and an error; their chunks stay mapped.
 func (p *Pool) Close() error {
 	if p.inUse != 0 {
@@ -155,6 +184,9 @@ func (p *Pool) mapChunk() *chunk {
 	}
 	c := &chunk{memory: memory, index: int32(len(p.chunks))}
 	p.chunks = append(p.chunks, c)
+	at := addressOf(memory)
+	i, _ := slices.BinarySearchFunc(p.places, at, func(x place, at uintptr) int { return cmp.Compare(x.at, at) })
+	p.places = slices.Insert(p.places, i, place{at, int(c.index)})
 	if p.registered && p.registeredMax == int(c.index) {
 		if err := p.registrar.UpdateBuffer(int(c.index), memory); err == nil {
 			p.registeredMax++

@@ -189,12 +189,17 @@ func TestRegistrationFollowsGrowthAndMayStop(t *testing.T) {
 		if want == 2 {
 			want = -1 // the ring refused to pin more
 		}
-		if got := b.Registered(); got != want {
-			t.Errorf("block has index %d, want %d", got, want)
+		for _, piece := range [][]byte{b.Data, b.Data[:1], b.Data[Size1M-1:], b.Data[4096:8192]} {
+			if got := p.RegisteredAt(piece); got != want {
+				t.Errorf("a piece of %d bytes has index %d, want %d", len(piece), got, want)
+			}
 		}
 		if want >= 0 && &r.buffers[want][0] != &b.Data[0] {
 			t.Errorf("index %d names other memory", want)
 		}
+	}
+	if got := p.RegisteredAt(make([]byte, 4096)); got != -1 {
+		t.Errorf("foreign memory has index %d", got)
 	}
 }
 
