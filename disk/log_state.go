@@ -1,6 +1,9 @@
 package disk
 
-import "github.com/slipringmq/slipring/frame/batch"
+import (
+	"github.com/slipringmq/slipring/fault"
+	"github.com/slipringmq/slipring/frame/batch"
+)
 
 // Log state, version 1: what a snapshot holds of a log, as of its durable index. Little-endian, its CRC is the state
 // record's. Golden bytes: testdata/logstate_v1.hex.
@@ -40,11 +43,12 @@ func (l *Log) appendState(dst []byte) []byte {
 	dst = append(dst, make([]byte, stateHeaderBytes)...)
 	n := 0
 	for _, g := range l.segments {
-		if g.first >= l.durableEnd && g.end > g.first {
-			break // not durable, like all behind it
+		begun := g.first >= l.durableEnd && g.end > g.first // nothing of it is durable
+		if begun && !l.named(g) {
+			break // like all behind it
 		}
 		if g.end > g.first || g.moved != nil {
-			dst = l.appendSegment(dst, g)
+			dst = l.appendSegment(dst, g, begun)
 			n++
 		}
 	}
@@ -58,9 +62,18 @@ func (l *Log) appendState(dst []byte) []byte {
 	return dst
 }
 
-func (l *Log) appendSegment(dst []byte, g *segment) []byte {
-	end, length, flags := g.end, g.length, byte(0)
-	if end > l.durableEnd {
+// named says whether replay skips the entry that names g, which is outside the journal: then the snapshot must name it,
+// or what lands in it next is never found.
+func (l *Log) named(g *segment) bool {
+	return g.plain && g.replaces == nil && g.note <= l.durableIndex && !fault.On(fault.Rule13ForgetSegments)
+}
+
+// appendSegment describes g up to the durable end. One that was begun only is empty there.
+func (l *Log) appendSegment(dst []byte, g *segment, begun bool) []byte {
+	first, end, length, maxTime, flags := g.first, g.end, g.length, g.maxTime, byte(0)
+	if begun {
+		first, end, length, maxTime = l.durableEnd, l.durableEnd, g.start, 0
+	} else if end > l.durableEnd {
 		end = l.durableEnd
 		if l.durableN < l.tail.batches.last {
 			length = g.position(l.tail.batches.at(l.durableN).at)
@@ -77,8 +90,8 @@ func (l *Log) appendSegment(dst []byte, g *segment) []byte {
 	}
 	var p [stateSegmentBytes]byte
 	for i, v := range [...]uint64{
-		uint64(g.base), g.epoch, uint64(g.first), uint64(end), uint64(g.start), uint64(length),
-		uint64(placed), uint64(g.maxTime), uint64(g.shift),
+		uint64(g.base), g.epoch, uint64(first), uint64(end), uint64(g.start), uint64(length),
+		uint64(placed), uint64(maxTime), uint64(g.shift),
 	} {
 		le.PutUint64(p[8*i:], v)
 	}

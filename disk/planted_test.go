@@ -38,6 +38,7 @@ func TestRulesAreFoundWhenSwitchedOff(t *testing.T) {
 		{fault.Rule08KeepTails, "TestRule08PlacedTailHoldsNoMemory", ""},
 		{fault.Rule12UnlinkEarly, "TestRule12UnlinkWaitsForTheTrim", ""},
 		{fault.Rule12IgnoreTrims, "TestRule12TrimmedStaysAway", ""},
+		{fault.Rule13ForgetSegments, "TestRule13SnapshotNamesEverySegment", "is lost"},
 		{fault.Rule16SameSegment, "TestRule16NewSegmentAfterACrash", ""},
 		{fault.Rule16ScanForEnd, "TestRule16EndComesFromTheJournal", ""},
 		{fault.Rule03ReuseUndeclared, "TestRule03LiveFileIsNotReused", ""},

@@ -104,6 +104,9 @@ const (
 	// Rule12NoTombstone forgets that a topic was deleted, so what is left of it on disk looks like damage.
 	Rule12NoTombstone Fault = "rule12-no-tombstone"
 
+	// Rule13ForgetSegments leaves segments outside the journal out of a snapshot until something in them is durable.
+	Rule13ForgetSegments Fault = "rule13-forget-segments"
+
 	// Rule13NoCeiling shows offsets before they are durable without a ceiling, so a restart gives them to other records.
 	Rule13NoCeiling Fault = "rule13-no-ceiling"
 
@@ -167,6 +170,7 @@ var names = []Fault{
 	Rule07RepeatAtOnce,
 	Rule07MetaAtOnce,
 	Rule12NoTombstone,
+	Rule13ForgetSegments,
 	Rule13NoCeiling,
 	Rule15ApplyAtStage,
 	Rule15KeepSequences,
