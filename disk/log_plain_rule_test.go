@@ -34,3 +34,37 @@ func TestRule13SnapshotNamesEverySegment(t *testing.T) {
 	b.lost(testKey, 3)
 	b.check(testKey)
 }
+
+// The durable end at a snapshot lies in the middle of a block, where a piece ended inside a batch. The scan of the next
+// start must go on with that batch, not with the next block.
+func TestRule13ScanGoesOnAtTheDurableEnd(t *testing.T) {
+	b := newLogBench(t, 1, smallConfig())
+	b.opt[testKey] = LogOptions{SyncEvery: 3600e9, SegmentBytes: 4 << 20}
+	b.mustAppend(testKey, 100, 30_000)
+	l := b.log(testKey)
+	b.dev.Plan(SimFault{Kind: OpWrite, Prefix: directory(testKey), Times: 1, StallNanos: 20e6})
+	b.dev.Plan(SimFault{Kind: OpWrite, Prefix: directory(testKey), After: 2, StallNanos: 500e6})
+	b.until("the checkpoint places it", func() bool { return len(l.waiters) > 0 })
+	for range 30 {
+		b.mustAppend(testKey, 20_000)
+	}
+	finished := b.s.checkpoint.finished
+	for b.s.checkpoint.finished == finished {
+		b.turn()
+	}
+	if end := l.DurableEnd(); end <= 2 || end == 32 || l.tail.batches.at(l.durableN).at%blockBytes == 0 {
+		t.Fatalf("durable end %d", end)
+	}
+	l.SyncNow()
+	b.settle()
+	if l.DurableEnd() != 32 {
+		t.Fatalf("durable end %d, want 32", l.DurableEnd())
+	}
+	b.crash()
+	b.mustBeClean()
+	if end := b.log(testKey).DurableEnd(); end != 32 {
+		t.Fatalf("durable end %d after the crash, want 32", end)
+	}
+	b.lost(testKey, 32)
+	b.check(testKey)
+}

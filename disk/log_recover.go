@@ -26,9 +26,13 @@ func (l *Log) scanEnd(g *segment, done func(error)) {
 		return
 	}
 	g.reads++
+	from := g.length // the next batch begins here, also in the middle of a block, or at the next block behind zeros
+	if fault.On(fault.Rule13ScanWholeBlocks) {
+		from = alignUp(from)
+	}
 	s := &scan{
 		segment: g, limit: maxSegmentBytes, mem: mem, every: l.indexEvery(), bodies: true,
-		begin: true, from: alignUp(g.length), end: g.length, next: g.end, epoch: g.epoch >> epochShift, maxTime: g.maxTime,
+		begin: true, from: from, end: g.length, next: g.end, epoch: g.epoch >> epochShift, maxTime: g.maxTime,
 	}
 	end := func(err error) {
 		mem.Release()

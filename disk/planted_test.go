@@ -39,6 +39,7 @@ func TestRulesAreFoundWhenSwitchedOff(t *testing.T) {
 		{fault.Rule12UnlinkEarly, "TestRule12UnlinkWaitsForTheTrim", ""},
 		{fault.Rule12IgnoreTrims, "TestRule12TrimmedStaysAway", ""},
 		{fault.Rule13ForgetSegments, "TestRule13SnapshotNamesEverySegment", "is lost"},
+		{fault.Rule13ScanWholeBlocks, "TestRule13ScanGoesOnAtTheDurableEnd", "after the crash, want 32"},
 		{fault.Rule16SameSegment, "TestRule16NewSegmentAfterACrash", ""},
 		{fault.Rule16ScanForEnd, "TestRule16EndComesFromTheJournal", ""},
 		{fault.Rule03ReuseUndeclared, "TestRule03LiveFileIsNotReused", ""},

@@ -107,6 +107,9 @@ const (
 	// Rule13ForgetSegments leaves segments outside the journal out of a snapshot until something in them is durable.
 	Rule13ForgetSegments Fault = "rule13-forget-segments"
 
+	// Rule13ScanWholeBlocks looks for the end of a segment outside the journal from the next block on, not the next byte.
+	Rule13ScanWholeBlocks Fault = "rule13-scan-whole-blocks"
+
 	// Rule13NoCeiling shows offsets before they are durable without a ceiling, so a restart gives them to other records.
 	Rule13NoCeiling Fault = "rule13-no-ceiling"
 
@@ -171,6 +174,7 @@ var names = []Fault{
 	Rule07MetaAtOnce,
 	Rule12NoTombstone,
 	Rule13ForgetSegments,
+	Rule13ScanWholeBlocks,
 	Rule13NoCeiling,
 	Rule15ApplyAtStage,
 	Rule15KeepSequences,
