@@ -160,7 +160,7 @@ func (a *app) open(name string) (io.Reader, func(), error) {
 }
 
 // closeWithin is how long an interrupted produce waits for what is under way.
-const closeWithin = 10 * time.Second
+const closeWithin = 5 * time.Second
 
 func (a *app) produce(ctx context.Context, cl *client.Client, topic string, o client.ProducerOptions, r client.Record, f *produceFlags, inputs []string) error {
 	m := newMeter(a.stderr, f.quiet, inputs)
@@ -175,12 +175,9 @@ func (a *app) produce(ctx context.Context, cl *client.Client, topic string, o cl
 	m.start()
 	feedErr := a.feed(feeding, p, r, f, inputs, m)
 
-	closing := context.WithoutCancel(ctx)
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		closing, cancel = context.WithTimeout(closing, closeWithin)
-		defer cancel()
-	}
+	closing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeWithin, cancel) })() // the signal may come while Close waits
 	closeErr := p.Close(closing)
 	m.stop()
 	switch {
