@@ -133,7 +133,7 @@ func (l *Log) Append(epoch uint64, h *batch.Header, body [][]byte) (index uint64
 		return 0, err
 	}
 	direct := l.opt.Journaled && n >= l.s.cfg.DirectBytes
-	fresh := l.needsSegment(n)
+	fresh := l.needsSegment(n) || l.leavesGap(offsetOf(h.BaseOffset))
 	padding := 0
 	if direct || fresh {
 		padding = int(alignUp(l.tail.end) - l.tail.end)
@@ -191,6 +191,13 @@ func (l *Log) needsSegment(n int) bool {
 	g := l.lastSegment()
 	return g == nil || g.closed || l.newSegment ||
 		g.length > g.start && int64(alignUp(g.length))+int64(n) > l.opt.SegmentBytes
+}
+
+// leavesGap: a batch at base would not follow the last one of its segment. Gaps lie between segments only, whose bounds
+// the state names: inside of one a reader can tell what is missing from what never was.
+func (l *Log) leavesGap(base batch.Offset) bool {
+	g := l.lastSegment()
+	return g != nil && g.end > g.first && base != g.end
 }
 
 func (l *Log) lastSegment() *segment {

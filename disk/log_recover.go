@@ -32,7 +32,7 @@ func (l *Log) scanEnd(g *segment, done func(error)) {
 	}
 	s := &scan{
 		segment: g, limit: maxSegmentBytes, mem: mem, every: l.indexEvery(), bodies: true,
-		begin: true, from: from, end: g.length, next: g.end, epoch: g.epoch >> epochShift, maxTime: g.maxTime,
+		begin: true, exact: g.end > g.first, from: from, end: g.length, next: g.end, epoch: g.epoch >> epochShift, maxTime: g.maxTime,
 	}
 	end := func(err error) {
 		mem.Release()

@@ -189,9 +189,7 @@ func (c *coldRead) fileOpened(err error) {
 // fileError makes a missing file damage and leaves other errors as they are.
 func (c *coldRead) fileError(err error) error {
 	if errors.Is(err, syscall.ENOENT) {
-		d := c.damage(c.segment.start, c.segment.first, errNoFile)
-		d.To = c.segment.end
-		return d
+		return c.cutOff(c.segment.start, c.segment.first, errNoFile)
 	}
 	return err
 }
@@ -264,7 +262,7 @@ func (c *coldRead) filled() {
 
 func (c *coldRead) walker(at Position) walker {
 	return walker{
-		tag: c.log.opt.Tag, epoch: c.epoch, next: c.next, limit: c.limit(),
+		tag: c.log.opt.Tag, epoch: c.epoch, next: c.next, exact: true, end: c.segment.end, limit: c.limit(),
 		pos: c.from, p: c.mem.Data[:c.n], at: int(at - c.from),
 	}
 }
@@ -285,11 +283,19 @@ func (c *coldRead) search() {
 		}
 		c.exactly = false
 		switch {
+		case found == walkDamaged && err == errGap && c.seek == nil && c.target >= offsetOf(h.BaseOffset):
+			w.leap(&h) // what is missing lies before what is looked for
+			continue
+		case found == walkDamaged && err == errGap:
+			d := c.damage(w.position(), w.next, err)
+			d.To = offsetOf(h.BaseOffset)
+			c.fail(d)
+			return
 		case found == walkDamaged:
 			c.fail(c.damage(w.position(), w.next, err))
 			return
 		case found == walkEnd:
-			c.missed()
+			c.missed(w.next)
 			return
 		case found == walkMore:
 			c.goOn(&w)
@@ -349,7 +355,7 @@ func (c *coldRead) distrust() {
 // goOn reads the next piece, unless this one was the last of the file.
 func (c *coldRead) goOn(w *walker) {
 	if c.n == 0 || alignDown(w.position()) == c.from {
-		c.fail(c.damage(w.position(), w.next, errEnd))
+		c.fail(c.cutOff(w.position(), w.next, errEnd))
 		return
 	}
 	c.startAt(w.position(), w.next, w.epoch)
@@ -362,14 +368,22 @@ func (c *coldRead) isFound(h *batch.Header) bool {
 	return offsetOf(h.NextOffset()) > c.target
 }
 
-// missed: the segment ended before what is looked for. Times may lie in the next one; an offset below the segment's end
-// must have been here.
-func (c *coldRead) missed() {
-	if c.seek != nil {
+// missed: the segment ended before what is looked for, and next is what would have followed. Times may lie in the next
+// one; an offset below the segment's end must have been here.
+func (c *coldRead) missed(next batch.Offset) {
+	q := &c.log.tail.batches
+	if o := q.find(next); c.seek != nil && (next >= c.segment.end || o < q.last && offsetOf(q.at(o).base) <= next) {
 		c.seekOn()
 		return
 	}
-	c.fail(c.damage(c.limit(), c.target, errEnd))
+	c.fail(c.cutOff(c.limit(), next, errEnd))
+}
+
+// cutOff is the damage of a file that ends before its segment does: from there on the segment has only what the tail has.
+func (c *coldRead) cutOff(pos Position, from batch.Offset, err error) *DamageError {
+	d := c.damage(pos, from, err)
+	d.To = max(min(c.segment.end, c.log.nextInTail(d.From)), d.From+1)
+	return d
 }
 
 // reach gets the bytes wanted of the batch found into memory.
@@ -403,7 +417,7 @@ func (c *coldRead) deliver() {
 	take, total := int64(c.wanted()), h.TotalBytes()
 	at := int(c.headAt + Position(c.skip) - c.from)
 	if at < 0 || at+int(take) > c.n {
-		c.fail(c.damage(c.headAt, offsetOf(h.BaseOffset), errEnd))
+		c.fail(c.cutOff(c.headAt, offsetOf(h.BaseOffset), errEnd))
 		return
 	}
 	p := c.mem.Data[at : at+int(take)]

@@ -17,7 +17,10 @@ type scan struct {
 	every   Position
 	bodies  bool
 	lookOn  bool
-	begin   bool // from, next and epoch are set
+	begin   bool         // from, next and epoch are set
+	exact   bool         // next is the offset of the next batch, not only the least one
+	behind  bool         // the next batch is the first behind damage: it gets an entry
+	last    batch.Offset // no batch of the segment reaches beyond it; 0: not known
 	done    func(err error)
 
 	from    Position // where the walk stands
@@ -42,7 +45,7 @@ type scan struct {
 func (s *scan) start() {
 	g := s.segment
 	if !s.begin {
-		s.from, s.next, s.epoch = g.start, g.first, 0
+		s.from, s.next, s.epoch, s.exact, s.last = g.start, g.first, 0, true, g.end
 	}
 	s.op.Kind, s.op.Class, s.op.Data = OpRead, ClassCold, make([][]byte, 1)
 	s.op.Done = func(op *Op) { s.took(op) }
@@ -77,11 +80,11 @@ func (s *scan) took(op *Op) {
 		return
 	}
 	w := walker{
-		tag: s.segment.log.opt.Tag, epoch: s.epoch, next: s.next, limit: s.limit,
+		tag: s.segment.log.opt.Tag, epoch: s.epoch, next: s.next, exact: s.exact, end: s.last, limit: s.limit,
 		pos: op.Pos, p: op.Data[0][:op.N], at: int(s.from - op.Pos),
 	}
 	more := s.resumeBody(&w) && s.walk(&w)
-	s.from, s.next, s.epoch = w.position(), w.next, w.epoch
+	s.from, s.next, s.epoch, s.exact = w.position(), w.next, w.epoch, w.exact
 	if !more || op.N < len(op.Data[0]) {
 		if more && s.from < s.limit && s.damaged == nil { // the file ends before the limit
 			s.damaged, s.badAt = errEnd, s.from
@@ -120,9 +123,15 @@ func (s *scan) walk(w *walker) bool {
 		case walkEnd, walkMore:
 			return found == walkMore
 		case walkDamaged:
+			if err == errGap && s.bad(w, err, w.position()) {
+				w.leap(&h)
+				s.behind = true
+				continue
+			}
 			if !s.bad(w, err, w.position()) {
 				return false
 			}
+			w.exact = false
 			if !s.lookFor(w) {
 				return w.position() < w.limit
 			}
@@ -140,6 +149,7 @@ func (s *scan) walk(w *walker) bool {
 			return s.bad(w, errBody, at)
 		}
 		w.pass(&h)
+		w.exact = true
 		s.taken(&h, at)
 	}
 	return true
@@ -147,7 +157,7 @@ func (s *scan) walk(w *walker) bool {
 
 // accept passes a batch whose body was checked in pieces; the walker stands behind it.
 func (s *scan) accept(w *walker, h *batch.Header, at Position) {
-	w.next, w.epoch = batch.Offset(h.NextOffset()), h.Epoch
+	w.next, w.epoch, w.exact = batch.Offset(h.NextOffset()), h.Epoch, true
 	s.taken(h, at)
 }
 
@@ -155,8 +165,8 @@ func (s *scan) taken(h *batch.Header, at Position) {
 	s.maxTime, s.end = h.AppendTime, at+Position(h.TotalBytes())
 	e := indexEntry{batch.Offset(h.BaseOffset), h.AppendTime, at}
 	n := len(s.entries)
-	if n == 0 || at-s.entries[n-1].position >= s.every {
-		s.entries = append(s.entries, e)
+	if n == 0 || at-s.entries[n-1].position >= s.every || s.behind {
+		s.entries, s.behind = append(s.entries, e), false
 	}
 }
 
@@ -180,8 +190,8 @@ func (s *scan) lookFor(w *walker) bool {
 			return false
 		}
 		if h, err := batch.ParseHeader(w.p[at:]); err == nil {
-			if _, found, _ := (&walker{tag: w.tag, epoch: w.epoch, next: w.next, limit: w.limit, pos: p}).check(h); found == walkBatch {
-				w.at = at
+			if _, found, _ := (&walker{tag: w.tag, epoch: w.epoch, next: w.next, end: w.end, limit: w.limit, pos: p}).check(h); found == walkBatch {
+				w.at, w.exact, s.behind = at, false, true
 				return true
 			}
 		}

@@ -7,11 +7,14 @@ import (
 )
 
 // walker goes over the batches in one piece of a segment and believes nothing: header CRC, partition tag, epoch and the
-// order of offsets must fit. Padding is skipped and never handed out.
+// order of offsets must fit. Padding is skipped and never handed out. Within a segment there are no gaps (Append begins a
+// new one), so with exact a batch that does not follow its predecessor means that something between them is lost.
 type walker struct {
 	tag   uint32
 	epoch uint64       // no batch may have a lower one than its predecessor
-	next  batch.Offset // least base offset of the next batch; gaps are legal forward only
+	next  batch.Offset // base offset of the next batch, or the least one
+	exact bool         // it is not only the least one
+	end   batch.Offset // of the segment; 0: not known
 	limit Position     // no batch ends behind it
 	pos   Position     // of p[0], a multiple of 4096 or of where a batch starts
 	p     []byte
@@ -32,6 +35,8 @@ var (
 	errHeader   = errors.New("neither a batch header nor padding")
 	errTag      = errors.New("a batch of another partition")
 	errSequence = errors.New("offsets or epochs go backwards")
+	errGap      = errors.New("batches are missing")
+	errForeign  = errors.New("a batch of another segment")
 	errOverrun  = errors.New("a batch longer than its segment")
 	errBody     = errors.New("body CRC does not match")
 	errEnd      = errors.New("the file ends early")
@@ -41,7 +46,8 @@ var (
 // position is where the walk stands in the segment.
 func (w *walker) position() Position { return w.pos + Position(w.at) }
 
-// step finds the next batch without going past it. err is the reason for walkDamaged.
+// step finds the next batch without going past it. err is the reason for walkDamaged; with errGap h is the batch behind
+// what is missing, and leap makes it the next one.
 func (w *walker) step() (h batch.Header, found walked, err error) {
 	for w.position() < w.limit {
 		if w.at >= len(w.p) {
@@ -94,11 +100,18 @@ func (w *walker) check(h batch.Header) (batch.Header, walked, error) {
 		return h, walkDamaged, errTag
 	case batch.Offset(h.BaseOffset) < w.next || h.Epoch < w.epoch:
 		return h, walkDamaged, errSequence
+	case w.end > 0 && offsetOf(h.NextOffset()) > w.end:
+		return h, walkDamaged, errForeign
 	case w.position()+Position(h.TotalBytes()) > w.limit:
 		return h, walkDamaged, errOverrun
+	case w.exact && offsetOf(h.BaseOffset) > w.next:
+		return h, walkDamaged, errGap // last: the batch itself is good
 	}
 	return h, walkBatch, nil
 }
+
+// leap goes on behind what is missing.
+func (w *walker) leap(h *batch.Header) { w.next = offsetOf(h.BaseOffset) }
 
 // pass goes behind the batch that step found; w.at may then lie behind the piece.
 func (w *walker) pass(h *batch.Header) {
