@@ -29,21 +29,34 @@ type Client struct {
 
 // Connect opens a connection to the first of the addresses that answers. ctx bounds this call only.
 //
-// Errors: ErrConnection and the reasons, when none answers; see Options.WaitForBroker.
+// Errors: ErrConnection and the reasons, when none answers, at once or (Options.WaitForBroker) when ctx ends. A broker that
+// answers and refuses is not waited for.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	c := &Client{opts: o.withDefaults(), links: map[string]*link{}, topics: map[string]*topic{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	var err error
-	if o.WaitForBroker {
-		_, err = c.waitConn(ctx, "")
-	} else {
-		_, err = c.anyConn(ctx)
-	}
-	if err != nil {
+	if err := c.firstConn(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// firstConn tries each address once, or, with WaitForBroker, until one answers or ctx ends; then the last attempt says why.
+func (c *Client) firstConn(ctx context.Context) error {
+	var last error
+	for {
+		_, err := c.anyConn(ctx)
+		if err == nil || !c.opts.WaitForBroker || !errors.Is(err, ErrConnection) {
+			if ctx.Err() != nil && last != nil {
+				return fmt.Errorf("%w (%w)", last, context.Cause(ctx))
+			}
+			return err
+		}
+		last = err
+		if err := c.sleep(ctx, c.nextAttempt()); err != nil {
+			return fmt.Errorf("%w (%w)", last, err)
+		}
+	}
 }
 
 // Close ends every connection and waits for the client's goroutines. Producers, consumers and subscriptions fail with

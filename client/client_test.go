@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -392,5 +393,27 @@ func TestPartitioners(t *testing.T) {
 	}
 	if Explicit()(&Record{Partition: 5}, 9) != 5 {
 		t.Error("explicit")
+	}
+}
+
+// A broker that does not come is an error that says how the last attempt ended, not only that time is up.
+func TestConnectSaysWhyItGaveUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	_, err := Connect(ctx, Options{Addrs: []string{deadAddr(t)}, WaitForBroker: true})
+	if !errors.Is(err, ErrConnection) || !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// A partitioner that names a partition the topic does not have is refused before anything is sent.
+func TestPublishByChecksThePartition(t *testing.T) {
+	f := newFake(t)
+	f.create("a", 7, frame.Settings{})
+	c := f.connect(t)
+	for _, wrong := range []int{-1, 7} {
+		if _, err := c.PublishBy(context.Background(), "a", &Record{}, func(*Record, int) int { return wrong }, AcksDurable); !errors.Is(err, ErrUnknownPartition) {
+			t.Errorf("partition %d: got %v", wrong, err)
+		}
 	}
 }

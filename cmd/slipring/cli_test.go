@@ -280,15 +280,15 @@ func TestFailuresAreOneLineAndSayWhatToDo(t *testing.T) {
 	c := newCLI(t)
 	c.must("", "topic", "create", "a", "--max-record", "1KiB")
 	for line, want := range map[string]string{
-		"topic info none":                      "topic",
-		"topic create a":                       "exists",
-		"consume none":                         "create it",
-		"produce none":                         "create it",
-		"produce a /nonexistent/file":          "/nonexistent/file",
-		"consume a --partition 7":              "partition 7",
-		"--addr 127.0.0.1:1 topic ls":          "start slipringd",
-		"produce a --partition 3 testdata/x":   "partition 3",
-		"produce a testdata/long --linger 1ms": "line 2",
+		"topic info none":                             "topic",
+		"topic create a":                              "exists",
+		"consume none":                                "create it",
+		"produce none":                                "create it",
+		"produce a /nonexistent/file":                 "/nonexistent/file",
+		"consume a --partition 7":                     "partition 7",
+		"--addr 127.0.0.1:1 --timeout 100ms topic ls": "start slipringd",
+		"produce a --partition 3 testdata/x":          "partition 3",
+		"produce a testdata/long --linger 1ms":        "line 2",
 	} {
 		code, out, errs := c.run("", strings.Fields(line)...)
 		lines := strings.Split(strings.TrimSpace(errs), "\n")
@@ -410,5 +410,74 @@ func TestBench(t *testing.T) {
 	}
 	if out := c.must("", "bench", "durable", "--count", "5"); !strings.Contains(out, "p99.9") || !strings.Contains(out, "Linux") {
 		t.Errorf("got %s", out)
+	}
+}
+
+// A command that begins before its broker listens waits for it, says so after a while, and then works.
+func TestWaitsForABrokerThatIsStarting(t *testing.T) {
+	front := later(t)
+	c := &cli{t, front.addr}
+	var errs lockedBuffer
+	ended := make(chan int)
+	go func() {
+		ended <- run(context.Background(), []string{"--addr", c.addr, "topic", "create", "a"}, strings.NewReader(""), io.Discard, &errs)
+	}()
+	for !strings.Contains(errs.String(), "slipring: waiting for a broker at "+c.addr+"\n") {
+		select {
+		case code := <-ended:
+			t.Fatalf("exit %d before there was a broker: %s", code, errs.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	front.start(newCLI(t).addr)
+	if code := <-ended; code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+}
+
+// Without a broker a command ends after --timeout, and names the address and what to do.
+func TestGivesUpWaitingAfterTimeout(t *testing.T) {
+	c := &cli{t, "127.0.0.1:1"}
+	begun := time.Now()
+	code, _, errs := c.run("", "topic", "ls", "--timeout", "200ms")
+	if took := time.Since(begun); code != exitFailed || took < 200*time.Millisecond || took > 5*time.Second ||
+		!strings.Contains(errs, "127.0.0.1:1") || !strings.Contains(errs, "refused") || !strings.Contains(errs, "start slipringd") {
+		t.Errorf("exit %d after %v: %s", code, took, errs)
+	}
+}
+
+// The same key takes publish and produce to the same partition.
+func TestPublishRoutesByKeyAsProduceDoes(t *testing.T) {
+	c := newCLI(t)
+	c.must("", "topic", "create", "a", "--partitions", "8")
+	for i := range 10 {
+		key := fmt.Sprint("key", i)
+		c.must("produced\n", "produce", "a", "--key", key, "-q")
+		c.must("", "publish", "a", "published", "--key", key)
+		where := map[string]bool{}
+		for line := range strings.Lines(c.must("", "consume", "a", "-o", `%k %p\n`)) {
+			if k, p, _ := strings.Cut(line, " "); k == key {
+				where[p] = true
+			}
+		}
+		if len(where) != 1 {
+			t.Errorf("%s is in %d partitions", key, len(where))
+		}
+	}
+}
+
+// A payload above what PUBLISH takes is refused with the command that takes it.
+func TestPublishNamesProduceForLargePayloads(t *testing.T) {
+	c := newCLI(t)
+	c.must("", "topic", "create", "a")
+	big := strings.Repeat("x", 70_000)
+	for _, x := range []struct {
+		stdin string
+		args  []string
+	}{{big, []string{"publish", "a"}}, {"", []string{"publish", "a", big}}} {
+		code, _, errs := c.run(x.stdin, x.args...)
+		if code != exitFailed || !strings.Contains(errs, "slipring produce") || !strings.Contains(errs, "655") || strings.Contains(errs, "max-record") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
 	}
 }

@@ -15,10 +15,12 @@ type lineReader struct {
 	max  int // bytes of a line; a longer one is an error
 	long []byte
 	n    int // lines given
+
+	advice string // what to do about a line that is too long
 }
 
 func newLineReader(r io.Reader, max int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, 256<<10), max: max}
+	return &lineReader{r: bufio.NewReaderSize(r, 256<<10), max: max, advice: "raise the topic's --max-record or split the line"}
 }
 
 // next gives a line, valid until the following call, or io.EOF.
@@ -50,5 +52,5 @@ func (l *lineReader) next() ([]byte, error) {
 var newline = []byte{'\n'}
 
 func (l *lineReader) tooLong() error {
-	return fmt.Errorf("line %d is longer than %d bytes; raise the topic's --max-record or split the line", l.n+1, l.max)
+	return fmt.Errorf("line %d is longer than %d bytes; %s", l.n+1, l.max, l.advice)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 func newPublish(a *app) *cobra.Command {
 	var key, acks string
-	var partition uint32
+	var partition int
 	c := &cobra.Command{
 		Use:   "publish TOPIC [PAYLOAD...]",
 		Short: "Publish small records one by one",
@@ -25,13 +26,17 @@ func newPublish(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&key, "key", "", "key of the records")
 	c.Flags().StringVar(&acks, "acks", "", "none, leader or durable; default the strongest that the topic offers")
-	c.Flags().Uint32Var(&partition, "partition", 0, "partition to publish to")
+	c.Flags().IntVar(&partition, "partition", -1, "publish to this partition; default as produce does, by hash of the key")
 	c.RunE = command(func(ctx context.Context, args []string) error {
 		level, err := client.ParseAcks(acks)
 		if err != nil {
 			return usagef("--%v", err)
 		}
-		r := client.Record{Partition: partition}
+		var r client.Record
+		choose := client.KeyHash()
+		if partition >= 0 {
+			r.Partition, choose = uint32(min(partition, 1<<31-1)), client.Explicit()
+		}
 		if key != "" {
 			r.Key = []byte(key)
 		}
@@ -40,7 +45,10 @@ func newPublish(a *app) *cobra.Command {
 				ctx, cancel := context.WithTimeout(ctx, a.timeout)
 				defer cancel()
 				r.Value = payload
-				res, err := cl.Publish(ctx, args[0], &r, level)
+				res, err := cl.PublishBy(ctx, args[0], &r, choose, level)
+				if errors.Is(err, client.ErrTooLarge) && len(payload)+len(r.Key) > publishMax {
+					return fmt.Errorf("publish %s: PUBLISH takes at most %d bytes of key and payload, this is %d; use slipring produce", args[0], publishMax, len(payload)+len(r.Key))
+				}
 				if err != nil || level == client.AcksNone {
 					return err
 				}
@@ -74,8 +82,12 @@ func (a *app) settle(ctx context.Context, cl *client.Client, level client.Acks) 
 	return err
 }
 
+// publishMax bounds key and payload together, bytes.
+const publishMax = client.PublishMax
+
 func eachLine(ctx context.Context, r io.Reader, work func([]byte) error) error {
-	lines := newLineReader(&contextReader{ctx: ctx, r: r}, 64<<10)
+	lines := newLineReader(&contextReader{ctx: ctx, r: r}, publishMax)
+	lines.advice = "use slipring produce, which takes large ones"
 	for {
 		line, err := lines.next()
 		switch {

@@ -75,19 +75,36 @@ func (a *app) options() (client.Options, error) {
 			return client.Options{}, usagef("--addr %q: want HOST:PORT", s)
 		}
 	}
-	return client.Options{Addrs: addrs, Name: "slipring", Logger: a.logger(), RequestTimeout: a.timeout}, nil
+	return client.Options{Addrs: addrs, Name: "slipring", Logger: a.logger(), RequestTimeout: a.timeout, WaitForBroker: true}, nil
 }
 
-// connect opens a client, or says in one line what to do.
+// waitQuietly is how long a command waits for a broker without a word.
+const waitQuietly = time.Second
+
+// connect opens a client, or says in one line what to do. A broker that is about to start is waited for: a script may start
+// both.
 func (a *app) connect(ctx context.Context) (*client.Client, error) {
 	o, err := a.options()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	waiting, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	c, err := client.Connect(ctx, o)
-	if errors.Is(err, client.ErrConnection) {
+	said := make(chan struct{})
+	note := time.AfterFunc(waitQuietly, func() {
+		defer close(said)
+		if waiting.Err() == nil {
+			fmt.Fprintf(a.stderr, "slipring: waiting for a broker at %s\n", a.addr)
+		}
+	})
+	c, err := client.Connect(waiting, o)
+	if !note.Stop() {
+		<-said // stderr is the caller's again
+	}
+	if ctx.Err() != nil && err != nil {
+		return nil, errors.New("interrupted before a broker answered")
+	}
+	if errors.Is(err, client.ErrConnection) || errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("cannot reach a broker at %s (%w); start slipringd there, or set --addr or %s", a.addr, err, addrEnv)
 	}
 	return c, err
