@@ -1,5 +1,5 @@
 // Command slipringd is the broker's daemon: it reads flags and one YAML file, runs a broker, and stops it cleanly on
-// SIGTERM or SIGINT. SIGUSR1 makes it write its counters to the log. It decides nothing.
+// SIGTERM, SIGINT or SIGHUP, the loss of its terminal. SIGUSR1 makes it write its counters to the log. It decides nothing.
 //
 // When it serves it prints one line on stdout, "listening ADDR"; everything else goes to stderr as structured log.
 // Exit status: 0 stopped cleanly, 1 failed while running, 2 something it needs is missing or wrong.
@@ -45,6 +45,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// Never undone: a second signal must not end a stop that is under way.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup wants it to stay so
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	// A reader of stdout or stderr that has gone must not kill the broker: writes fail instead, and the log is lost.
+	signal.Ignore(syscall.SIGPIPE)
 	tell := make(chan os.Signal, 1)
 	signal.Notify(tell, syscall.SIGUSR1)
 

@@ -68,6 +68,7 @@ func TestStopsOnSignals(t *testing.T) {
 	}{
 		{"SIGTERM", []os.Signal{unix.SIGTERM}},
 		{"SIGINT", []os.Signal{unix.SIGINT}},
+		{"SIGHUP", []os.Signal{unix.SIGHUP}},
 		{"SIGTERM twice", []os.Signal{unix.SIGTERM, unix.SIGTERM}},
 		{"SIGTERM then SIGINT, many times", []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGTERM, unix.SIGINT, unix.SIGTERM}},
 	} {
