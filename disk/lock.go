@@ -100,12 +100,12 @@ func waitLock(file *os.File, dir string, opt LockOptions) error {
 			return nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return fmt.Errorf("disk: %s: flock: %w; put data.dir on a local file system", file.Name(), err)
+			return fmt.Errorf("disk: %s: flock: %w; put the data directory on a local file system", file.Name(), err)
 		}
 		pid, runs := holder(file)
 		if runs {
 			if alive += lockPoll; alive > aliveMax {
-				return fmt.Errorf("disk: %s: %w by process %d; stop it, or give this broker another data.dir", dir, ErrInUse, pid)
+				return fmt.Errorf("disk: %s: %w by process %d; stop it, or give this broker another data directory", dir, ErrInUse, pid)
 			}
 		} else if alive = 0; !said {
 			said = true

@@ -142,7 +142,7 @@ func missingManifest(dev Device) error {
 			break
 		}
 		if n == "topics" || strings.HasPrefix(n, "shard-") {
-			return fmt.Errorf("%w: manifest is missing, but %s is there; restore the manifest, or choose an empty data.dir", ErrDamaged, n)
+			return fmt.Errorf("%w: manifest is missing, but %s is there; restore the manifest, or choose an empty data directory", ErrDamaged, n)
 		}
 	}
 	return ErrNoManifest

@@ -49,7 +49,7 @@ func Probe(dir string, opt ProbeOptions) (Probed, error) {
 		return Probed{}, directoryError(dir, err)
 	}
 	if !opt.AllowBuffered {
-		return Probed{}, fmt.Errorf("disk: %s: %w; move data.dir to ext4 or xfs, or allow buffered I/O", dir, err)
+		return Probed{}, fmt.Errorf("disk: %s: %w; move the data directory to ext4 or xfs, or allow buffered I/O", dir, err)
 	}
 	if buffered := probeWrite(root, 0); buffered != nil {
 		return Probed{}, directoryError(dir, buffered)
@@ -108,9 +108,9 @@ func directoryError(dir string, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, unix.ENOTDIR):
-		hint = "data.dir names something that is not a directory; choose another"
+		hint = "not a directory; choose another data directory"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		hint = fmt.Sprintf("user %d may not write there; change owner or mode, or data.dir", os.Geteuid())
+		hint = fmt.Sprintf("user %d may not write there; change owner or mode, or choose another data directory", os.Geteuid())
 	case errors.Is(err, unix.EROFS):
 		hint = "the file system is mounted read-only"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

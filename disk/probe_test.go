@@ -65,7 +65,7 @@ func TestProbeGivesUpTheReserve(t *testing.T) {
 func TestProbeWithoutDirectIO(t *testing.T) {
 	dir := noDirectIO(t)
 	_, err := Probe(dir, ProbeOptions{})
-	want := "disk: " + dir + ": open with O_DIRECT: invalid argument; move data.dir to ext4 or xfs, or allow buffered I/O"
+	want := "disk: " + dir + ": open with O_DIRECT: invalid argument; move the data directory to ext4 or xfs, or allow buffered I/O"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
