@@ -59,7 +59,7 @@ func (s *Shard) subscriptionRead(x *subscription) {
 // takeDelivery sends what x.read holds for part, which is at the front. False: nothing was sent.
 func (s *Shard) takeDelivery(x *subscription, part *subPart) bool {
 	r := &x.read
-	if code := part.p.codeOf(r); code != 0 {
+	if code := s.failedRead(part.p, r); code != 0 {
 		r.Release()
 		s.failWith(x.conn, x.id, &frame.Error{
 			Code: code, First: part.p.start, Last: part.p.high,

@@ -347,7 +347,7 @@ func (s *Shard) fetchRead(f *fetch) {
 func (s *Shard) take(f *fetch, part *fetchPart) bool {
 	r := &f.read
 	n, inside := bytesIn(r.Data), part.cursor.Skip > 0
-	code := part.p.codeOf(r)
+	code := s.failedRead(part.p, r)
 	switch {
 	case code != 0 && inside: // what was sent of the batch cannot be completed
 		r.Release()

@@ -83,7 +83,9 @@ func (s *Shard) takeSeek(l *listing) {
 	case why != nil: // deleted meanwhile
 		a.Error = why.code
 	case l.seek.Err != nil:
-		a.Error = codeOfRead(l.seek.Err)
+		if a.Error = codeOfRead(l.seek.Err); a.Error == frame.ErrDamaged {
+			s.reportUnreadable(p, p.start, l.seek.Err)
+		}
 	case uint64(l.seek.Offset) >= p.high:
 		a.Offset = p.high
 	default:

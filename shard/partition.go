@@ -42,7 +42,8 @@ type partition struct {
 	waits     ring[waiter] // answers by the index they depend on, ascending
 	atEnd     ring[waiter] // answers of unjournaled logs, by the durable end they depend on
 	fenced    error
-	deleted   bool // its topic is; kept until disk says Gone
+	damages   []span // that were reported
+	deleted   bool   // its topic is; kept until disk says Gone
 
 	asked    uint64     // number of the FETCH that named it last
 	fetchers *fetchPart // waiting for records

@@ -210,7 +210,7 @@ func (s *Shard) scanProducers(dev disk.Device, p *partition, from uint64) error 
 				return err
 			}
 		}
-		if p.codeOf(&r) != frame.ErrNone {
+		if s.failedRead(p, &r) != frame.ErrNone {
 			s.report("warn", "sequences of producers may be incomplete", "topic", p.topic.name, "partition", p.number, "error", r.Err)
 			return nil
 		}
