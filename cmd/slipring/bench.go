@@ -20,7 +20,7 @@ func newBench(a *app) *cobra.Command {
 		Long: "bench makes a topic of its own, measures, and removes the topic. Latency counts from the moment a record was due: give\n" +
 			"--rate for figures that show stalls.",
 		Example: "  slipring bench durable --duration 10s\n  slipring bench stream --connections 4 --rate 50000 -o json",
-		Args:    nothing,
+		Args:    subcommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(

@@ -252,7 +252,7 @@ func TestPublishPrintsWhereItWent(t *testing.T) {
 	if got := c.must("", "publish", "a", "x", "y", "--partition", "1", "--key", "k"); got != "1/0\n1/1\n" {
 		t.Fatalf("got %q", got)
 	}
-	if got := c.must("", "publish", "a", "z", "--acks", "none"); got != "" {
+	if got := c.must("", "publish", "a", "z", "--acks", "none", "--partition", "0"); got != "" {
 		t.Fatalf("got %q", got)
 	}
 	if got := c.must("", "consume", "a", "--partition", "1", "-o", `%k:%v\n`); got != "k:x\nk:y\n" {
@@ -280,14 +280,12 @@ func TestFailuresAreOneLineAndSayWhatToDo(t *testing.T) {
 	c := newCLI(t)
 	c.must("", "topic", "create", "a", "--max-record", "1KiB")
 	for line, want := range map[string]string{
-		"topic info none":                             "topic",
-		"topic create a":                              "exists",
-		"consume none":                                "create it",
-		"produce none":                                "create it",
-		"produce a /nonexistent/file":                 "/nonexistent/file",
-		"consume a --partition 7":                     "partition 7",
+		"topic info none":             "topic",
+		"topic create a":              "exists",
+		"consume none":                "create it",
+		"produce none":                "create it",
+		"produce a /nonexistent/file": "/nonexistent/file",
 		"--addr 127.0.0.1:1 --timeout 100ms topic ls": "start slipringd",
-		"produce a --partition 3 testdata/x":          "partition 3",
 		"produce a testdata/long --linger 1ms":        "line 2",
 	} {
 		code, out, errs := c.run("", strings.Fields(line)...)
@@ -479,5 +477,76 @@ func TestPublishNamesProduceForLargePayloads(t *testing.T) {
 		if code != exitFailed || !strings.Contains(errs, "slipring produce") || !strings.Contains(errs, "655") || strings.Contains(errs, "max-record") {
 			t.Errorf("exit %d: %s", code, errs)
 		}
+	}
+}
+
+// What the command line asks for and the broker does not have is wrong usage too, and aliases are commands.
+func TestWrongUsageFoundByTheBroker(t *testing.T) {
+	c := newCLI(t)
+	c.must("", "topic", "create", "a")
+	for line, want := range map[string]string{
+		"consume a --partition 7":               "partition 7",
+		"publish a x --partition 7":             "partition 7",
+		"produce a -q --partition 3 testdata/x": "partition 3",
+		"topic lst":                             "did you mean slipring topic ls?",
+		"topci ls":                              "did you mean slipring topic?",
+		"produce a -K \\q":                      "\\q",
+	} {
+		if code, _, errs := c.run("", strings.Fields(line)...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d: %s", line, code, errs)
+		}
+	}
+	if got := c.must("", "topic", "list"); got != c.must("", "topic", "ls") {
+		t.Errorf("got %s", got)
+	}
+	if got := c.must("", "--version"); !strings.Contains(got, "slipring version ") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A topic that is not there is named in the words of the command that was typed.
+func TestNoSuchTopicInTheWordsOfTheCommand(t *testing.T) {
+	c := newCLI(t)
+	for line, want := range map[string]string{
+		"topic set nope --retention-time 7d": "slipring: topic set nope: no such topic; slipring topic ls lists all\n",
+		"topic rm nope":                      "slipring: topic rm nope: no such topic; slipring topic ls lists all\n",
+		"publish nope x":                     "slipring: publish nope: no such topic; create it with slipring topic create nope\n",
+		"produce nope":                       "slipring: produce nope: no such topic; create it with slipring topic create nope\n",
+		"consume nope":                       "slipring: consume nope: no such topic; create it with slipring topic create nope\n",
+	} {
+		if code, _, errs := c.run("", strings.Fields(line)...); code != exitFailed || errs != want {
+			t.Errorf("%s: exit %d: %s", line, code, errs)
+		}
+	}
+}
+
+// The separator of keys takes the escapes that -o takes, so that one command reads what the other wrote.
+func TestKeySeparatorTakesEscapes(t *testing.T) {
+	c := newCLI(t)
+	c.must("", "topic", "create", "a")
+	for _, x := range [][2]string{{`\t`, "k\tv\n"}, {`\x1f`, "k\x1fv\n"}, {`\0`, "k\x00v\n"}, {`:`, "k:v\n"}} {
+		c.must(x[1], "produce", "a", "-q", "-K", x[0])
+	}
+	if got := c.must("", "consume", "a", "-o", `%k=%v\n`); got != strings.Repeat("k=v\n", 4) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A produce that fails does not say that it is done.
+func TestProduceThatFailsStopped(t *testing.T) {
+	c := newCLI(t)
+	c.must("", "topic", "create", "a")
+	if _, _, errs := c.run("", "produce", "a", "/nonexistent/file"); !strings.HasPrefix(errs, "stopped: 0 records") {
+		t.Errorf("got %q", errs)
+	}
+}
+
+// A setting that topic set leaves alone has no default in its help.
+func TestHelpOfSetShowsNoDefaults(t *testing.T) {
+	c := &cli{t, "127.0.0.1:1"}
+	help := c.must("", "topic", "set", "--help")
+	own, _, _ := strings.Cut(help, "Global Flags")
+	if strings.Contains(own, "(default") || !strings.Contains(own, "cannot be changed") {
+		t.Errorf("got %s", own)
 	}
 }

@@ -38,7 +38,7 @@ func newConsume(a *app) *cobra.Command {
 		ValidArgsFunction: a.completeTopic,
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.from, "from", "start", "`start`, end, offset:N, or time:T with RFC 3339, Unix milliseconds, or a duration back from now (time:-10m)")
+	fl.StringVar(&f.from, "from", "start", "`start`, end, offset:N, or time:T with RFC 3339, a date (its midnight in UTC), Unix milliseconds, or a duration back from now (time:-10m, time:-1d)")
 	fl.Uint64VarP(&f.count, "count", "n", 0, "stop after so many records; 0: no limit")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for more at the end")
 	fl.StringVarP(&f.output, "output", "o", "raw", "`raw`, json or a format with percent signs")
@@ -75,6 +75,9 @@ func partitions(given []uint) []uint32 {
 	return all
 }
 
+// millisMin is the least number that is taken for milliseconds, in 1973: a smaller one was meant as seconds.
+const millisMin = 100_000_000_000
+
 // parseFrom reads the position to begin at.
 func parseFrom(s string, now time.Time) (client.Position, error) {
 	kind, value, _ := strings.Cut(s, ":")
@@ -91,14 +94,23 @@ func parseFrom(s string, now time.Time) (client.Position, error) {
 		if t, err := time.Parse(time.RFC3339, value); err == nil {
 			return client.FromTime(t), nil
 		}
-		if d, err := time.ParseDuration(value); err == nil && d <= 0 && strings.HasPrefix(value, "-") {
-			return client.FromTime(now.Add(d)), nil
+		if t, err := time.Parse(time.DateOnly, value); err == nil {
+			return client.FromTime(t), nil
+		}
+		if back, ok := strings.CutPrefix(value, "-"); ok {
+			if ms, err := parseSpan(back); err == nil {
+				return client.FromTime(now.Add(-time.Duration(ms) * time.Millisecond)), nil
+			}
 		}
 		if ms, err := strconv.ParseInt(value, 10, 64); err == nil && ms >= 0 {
+			if ms < millisMin {
+				return client.Position{}, usagef("--from %q: a number is Unix milliseconds, and that is %s; for seconds append 000, or use RFC 3339, a date, -1d or -1h30m",
+					s, time.UnixMilli(ms).UTC().Format(time.DateOnly))
+			}
 			return client.FromTime(time.UnixMilli(ms)), nil
 		}
 	}
-	return client.Position{}, usagef("--from %q: want start, end, offset:N or time:T (RFC 3339, Unix milliseconds, or -10m)", s)
+	return client.Position{}, usagef("--from %q: want start, end, offset:N or time:T (RFC 3339, a date, Unix milliseconds, -1d or -1h30m)", s)
 }
 
 // print writes what poll gives until the end, count records (0: no limit) or a signal. A signal is a proper end.

@@ -126,13 +126,14 @@ func TestFrom(t *testing.T) {
 	for in, want := range map[string]client.Position{
 		"start": client.FromStart(), "end": client.FromEnd(), "offset:17": client.FromOffset(17),
 		"time:2026-01-02T03:04:05Z": client.FromTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
-		"time:1500":                 client.FromTime(time.UnixMilli(1500)), "time:-10s": client.FromTime(time.Unix(990, 0)),
+		"time:1764600000000":        client.FromTime(time.UnixMilli(1764600000000)), "time:-10s": client.FromTime(time.Unix(990, 0)),
+		"time:2026-11-29": client.FromTime(time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)), "time:-1d": client.FromTime(now.Add(-24 * time.Hour)),
 	} {
 		if got, err := parseFrom(in, now); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", in, got, err)
 		}
 	}
-	for _, in := range []string{"", "middle", "offset:", "offset:-1", "offset:x", "time:", "time:10m", "time:yesterday"} {
+	for _, in := range []string{"", "middle", "offset:", "offset:-1", "offset:x", "time:", "time:10m", "time:1764600000", "time:yesterday"} {
 		if _, err := parseFrom(in, now); err == nil {
 			t.Errorf("%q was taken", in)
 		}

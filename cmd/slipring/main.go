@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case errors.As(err, new(*refusal)):
 		return exitRefused
-	case errors.As(err, new(*usageError)), !errors.As(err, &failed):
+	case errors.As(err, new(*usageError)), wrongUsage(err), !errors.As(err, &failed):
 		return exitUsage // whatever did not come out of a command came out of reading the command line
 	}
 	return exitFailed

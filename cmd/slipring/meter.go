@@ -75,8 +75,8 @@ func (m *meter) line(end string) {
 		showBytes(m.sent.Load()), took.Seconds(), showCount(uint64(float64(records)/took.Seconds())), showBytes(uint64(float64(input)/took.Seconds())))
 }
 
-// stop shows the last line.
-func (m *meter) stop() {
+// stop shows the last line, which says whether everything arrived.
+func (m *meter) stop(failed bool) {
 	close(m.ended)
 	m.ticking.Wait()
 	if m.quiet {
@@ -84,6 +84,10 @@ func (m *meter) stop() {
 	}
 	if m.bar != nil {
 		m.bar.Finish()
+	}
+	if failed {
+		m.line("stopped: ")
+		return
 	}
 	m.line("done: ")
 }

@@ -17,6 +17,7 @@ import (
 
 type produceFlags struct {
 	keySeparator string
+	separator    []byte // keySeparator with its escapes read
 	key          string
 	fileKey      bool
 	filesFrom    string
@@ -45,7 +46,7 @@ func newProduce(a *app) *cobra.Command {
 		ValidArgsFunction: a.completeTopic,
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.keySeparator, "key-separator", "K", "", "key and payload of a line are separated by the first of these; a line without has no key")
+	fl.StringVarP(&f.keySeparator, "key-separator", "K", "", "key and payload of a line are separated by the first of these; a line without has no key; \\t, \\n, \\0, \\xHH are read as in -o of consume")
 	fl.StringVar(&f.key, "key", "", "key of every record")
 	fl.BoolVar(&f.fileKey, "file-key", false, "the key of each record is the name of the file it comes from")
 	fl.StringVar(&f.filesFrom, "files-from", "", "read names of input files, one a line, from this `FILE`; - is stdin")
@@ -78,6 +79,9 @@ func newProduce(a *app) *cobra.Command {
 func (f *produceFlags) options() (o client.ProducerOptions, r client.Record, err error) {
 	if o.Acks, err = client.ParseAcks(f.acks); err != nil {
 		return o, r, usagef("--%v", err)
+	}
+	if f.separator, err = unescape("--key-separator", f.keySeparator); err != nil {
+		return o, r, err
 	}
 	codec, ok := client.ParseCodec(f.compression)
 	if !ok {
@@ -179,7 +183,7 @@ func (a *app) produce(ctx context.Context, cl *client.Client, topic string, o cl
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeWithin, cancel) })() // the signal may come while Close waits
 	closeErr := p.Close(closing)
-	m.stop()
+	m.stop(d.err() != nil || ctx.Err() != nil || feedErr != nil || closeErr != nil)
 	switch {
 	case d.err() != nil:
 		return fmt.Errorf("%d records were not acknowledged: %w", d.lost(), d.err())
@@ -193,7 +197,7 @@ func (a *app) produce(ctx context.Context, cl *client.Client, topic string, o cl
 
 // feed reads all inputs into the producer.
 func (a *app) feed(ctx context.Context, p *client.Producer, r client.Record, f *produceFlags, inputs []string, m *meter) error {
-	separator := []byte(f.keySeparator)
+	separator := f.separator
 	for _, name := range inputs {
 		in, close, err := a.open(name)
 		if err != nil {

@@ -33,6 +33,9 @@ func newRoot(a *app) *cobra.Command {
 		Short:         "Talk to a Slipring broker",
 		Long:          "slipring talks to a Slipring broker: it manages topics, produces, consumes, publishes, subscribes and measures.",
 		Example:       "  slipring topic create orders --partitions 8\n  slipring produce orders < lines.txt\n  slipring consume orders --from start",
+		Version:       buildVersion(),
+		Args:          subcommand,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -61,7 +64,7 @@ func envOr(name, otherwise string) string {
 func command(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := work(c.Context(), args); err != nil {
-			return &failure{err}
+			return &failure{forPeople(c, args, err)}
 		}
 		return nil
 	}

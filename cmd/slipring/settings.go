@@ -21,18 +21,24 @@ type settingFlags struct {
 func (s *settingFlags) add(c *cobra.Command, creating bool) {
 	f := c.Flags()
 	if creating {
-		f.StringVar(&s.storage, "storage", "log", "log, memory or none; fixed at creation")
-		c.RegisterFlagCompletionFunc("storage", cobra.FixedCompletions([]string{"log", "memory", "none"}, cobra.ShellCompDirectiveNoFileComp))
+		f.StringVar(&s.storage, "storage", "log", "log, or none: nothing is kept, only subscribers see records; fixed at creation")
+		c.RegisterFlagCompletionFunc("storage", cobra.FixedCompletions([]string{"log", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	}
 	f.StringVar(&s.durability, "durability", "sync", "when bytes become durable: sync, interval or none")
 	c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"sync", "interval", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.DurationVar(&s.interval, "interval", time.Second, "of durability interval")
-	f.StringVar(&s.retainTime, "retention-time", "none", "records older than this may go, like 12h or 7d")
-	f.StringVar(&s.retainBytes, "retention-bytes", "none", "bytes kept per partition, like 10GiB")
-	f.StringVar(&s.retainCount, "retention-records", "none", "records kept per partition")
-	f.BoolVar(&s.retainAcked, "retention-acked", false, "records that every lease group has acked may go")
+	f.StringVar(&s.retainTime, "retention-time", "none", "records older than this may go, in whole segments, like 12h or 7d")
+	f.StringVar(&s.retainBytes, "retention-bytes", "none", "bytes kept per partition, at least, like 10GiB; whole segments go")
+	f.StringVar(&s.retainCount, "retention-records", "none", "records kept per partition, at least; whole segments go, so more are there until one is rolled")
+	f.BoolVar(&s.retainAcked, "retention-acked", false, "records that every lease group has acked may go; has an effect with lease groups only, which a later release brings")
 	f.StringVar(&s.maxRecord, "max-record", "16MiB", "greatest key, value and headers of one record")
 	f.StringVar(&s.segment, "segment", "256MiB", "size at which a segment file is rolled")
+	if !creating { // what is not given stays: no default is true
+		for _, name := range []string{"durability", "interval", "retention-time", "retention-bytes", "retention-records", "max-record", "segment"} {
+			f.Lookup(name).DefValue = ""
+		}
+		f.Lookup("interval").DefValue = "0s" // the zero that a duration's help leaves out
+	}
 }
 
 // parse gives the settings whose flags were set.

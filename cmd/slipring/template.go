@@ -60,6 +60,32 @@ var verbs = map[byte]printer{
 // escapes are the letters behind a backslash.
 var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '0': "\x00", '\\': "\\"}
 
+// unescape reads the escapes of templates, and \xHH, in the value of a flag.
+func unescape(flag, s string) (out []byte, err error) {
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			out = append(out, s[i])
+			continue
+		}
+		if i++; i == len(s) {
+			return nil, usagef("%s %q ends inside an escape", flag, s)
+		}
+		if s[i] == 'x' && i+2 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				out = append(out, byte(n))
+				i += 2
+				continue
+			}
+		}
+		text, ok := escapes[s[i]]
+		if !ok {
+			return nil, usagef(`%s %q: unknown \%c; want \n, \t, \r, \0, \\ or \xHH`, flag, s, s[i])
+		}
+		out = append(out, text...)
+	}
+	return out, nil
+}
+
 const templateHelp = `%v or %s payload, %S its length, %k key, %K its length, %h headers, %t topic, %p partition, %o offset, %T time in ms, %%, \n, \t, \r, \0, \\`
 
 func printValue(dst []byte, _ string, r *client.Record) []byte { return append(dst, r.Value...) }

@@ -14,7 +14,7 @@ func newTopic(a *app) *cobra.Command {
 		Use:     "topic",
 		Short:   "Create, list, describe, change and remove topics",
 		Example: "  slipring topic create orders --partitions 8\n  slipring topic ls\n  slipring topic info orders",
-		Args:    nothing,
+		Args:    subcommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newTopicCreate(a), newTopicList(a), newTopicInfo(a), newTopicSet(a), newTopicRemove(a))
@@ -57,6 +57,7 @@ func newTopicList(a *app) *cobra.Command {
 	var prefix string
 	c := &cobra.Command{
 		Use:     "ls",
+		Aliases: []string{"list"},
 		Short:   "List topics",
 		Example: "  slipring topic ls\n  slipring topic ls --prefix orders. -o json",
 		Args:    nothing,
@@ -97,6 +98,7 @@ func newTopicInfo(a *app) *cobra.Command {
 	var out format
 	c := &cobra.Command{
 		Use:               "info TOPIC",
+		Aliases:           []string{"describe"},
 		Short:             "Show settings and partitions of a topic",
 		Example:           "  slipring topic info orders\n  slipring topic info orders -o yaml",
 		Args:              oneTopic,
@@ -147,7 +149,9 @@ func newTopicSet(a *app) *cobra.Command {
 	var settings settingFlags
 	c := &cobra.Command{
 		Use:               "set TOPIC",
+		Aliases:           []string{"alter"},
 		Short:             "Change settings of a topic",
+		Long:              "set changes the settings that are named and leaves the others. Storage and the number of partitions cannot be changed.",
 		Example:           "  slipring topic set orders --retention-time 7d --retention-bytes 10GiB\n  slipring topic set orders --retention-time none",
 		Args:              oneTopic,
 		ValidArgsFunction: a.completeTopic,
@@ -196,6 +200,7 @@ func newTopicRemove(a *app) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:               "rm TOPIC",
+		Aliases:           []string{"delete"},
 		Short:             "Remove a topic and its records",
 		Long:              "rm removes a topic and all its records, for good. Without --yes it only says what it would remove, and exits with status 3.",
 		Example:           "  slipring topic rm orders\n  slipring topic rm orders --yes",
