@@ -60,6 +60,8 @@ func Open(cfg Config, log *slog.Logger) (*Broker, error) {
 		return nil, err
 	}
 	b.addr = b.host.addr
+	log.Info("started", "event", "start", "version", Version, "data", cfg.Data, "memory_limit", sizes.limit,
+		"journal", journalFiles*int64(sizes.journalFile), "engine", "io_uring", "shards", cfg.Shards, "address", b.addr.String())
 	return b, nil
 }
 

@@ -3,6 +3,7 @@ package slipring
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -48,8 +49,19 @@ func (e *events) write() {
 		if n := e.dropped.Swap(0); n > 0 {
 			e.log.Warn("events were dropped, the log is slower than they come", "event", "log.dropped", "count", n)
 		}
-		e.log.Log(context.Background(), ev.level, ev.name, ev.args...)
+		e.log.Log(context.Background(), ev.level, ev.name, named(ev)...)
 	}
+}
+
+// named gives the attributes of an event, with event= first: a shard's reports are their own names, "partition fenced" is
+// event=partition.fenced.
+func named(ev event) []any {
+	for i := 0; i < len(ev.args); i += 2 {
+		if ev.args[i] == "event" {
+			return ev.args
+		}
+	}
+	return append([]any{"event", strings.ReplaceAll(strings.NewReplacer(":", "", ",", "").Replace(ev.name), " ", ".")}, ev.args...)
 }
 
 // close writes what is queued; nothing may be reported after it.

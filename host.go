@@ -127,9 +127,22 @@ func (h *host) listen() (err error) {
 	for deadline := time.Now().Add(listenWait); ; time.Sleep(listenRetry) {
 		_, h.addr, err = h.loop.Listen(h.cfg.Listen)
 		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
-			return err
+			return explainListen(h.cfg.Listen, err)
 		}
 	}
+}
+
+// explainListen says what to do about an address that cannot be listened on.
+func explainListen(addr netip.AddrPort, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w; another program or broker uses %s: stop it, or choose another with --listen", err, addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%w; %s is no address of this host: choose one with --listen", err, addr.Addr())
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w; port %d needs a privilege: choose one above 1023 with --listen", err, addr.Port())
+	}
+	return err
 }
 
 // warnMemlock says that blocks are used unregistered. It may come at any time, as the pool grows.

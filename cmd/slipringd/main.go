@@ -68,8 +68,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		case <-tell:
 			tellCounters(broker, log)
 		case s := <-signals:
-			log.Info("stopping", "event", "stop", "signal", s.String())
-			return stop(broker, stderr)
+			log.Info("signal received", "event", "signal", "signal", s.String())
+			code := stop(broker, stderr)
+			if code == 0 {
+				log.Info("stopped", "event", "stopped")
+			}
+			return code
 		case <-broker.Done():
 			fmt.Fprintf(stderr, "slipringd: %v\n", broker.Err())
 			return 1
@@ -179,9 +183,16 @@ func configure(args []string, out io.Writer) (slipring.Config, error) {
 
 func usage(flags *flag.FlagSet, out io.Writer) {
 	fmt.Fprintln(out, "slipringd runs a Slipring broker.\n\nUsage: slipringd [--listen ADDR] [--data DIR] [--shards N] [--config FILE] [--allow-buffered]\n\nFlags:")
-	flags.SetOutput(out)
-	flags.PrintDefaults()
-	fmt.Fprintf(out, "\nKeys of the configuration file (a flag wins over the file):\n  %s\n", strings.Join(slipring.Settings(), "\n  "))
+	flags.VisitAll(func(f *flag.Flag) {
+		value, about := flag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "false" {
+			about += ", default " + f.DefValue
+		}
+		fmt.Fprintf(out, "  %-22s %s\n", strings.TrimSpace("--"+f.Name+" "+value), about)
+	})
+	fmt.Fprintf(out, "\nKeys of the configuration file (a flag wins over the file), nested or dotted:\n  %s\n", strings.Join(slipring.Settings(), "\n  "))
+	fmt.Fprint(out, "\nSIGTERM, SIGINT and SIGHUP stop it cleanly; SIGUSR1 writes its counters to the log.\n"+
+		"Exit status: 0 stopped cleanly, 1 failed while running, 2 something it needs is missing or wrong.\n")
 }
 
 func newLogger(cfg slipring.Config, w io.Writer) *slog.Logger {

@@ -35,8 +35,8 @@ func TestRefusals(t *testing.T) {
 		args []string
 		want []string // in the line
 	}{
-		{"port taken", []string{"--listen", taken.Addr().String()}, []string{taken.Addr().String(), "address already in use"}},
-		{"no such address", []string{"--listen", "192.0.2.1:7400"}, []string{"192.0.2.1:7400", "cannot assign requested address"}},
+		{"port taken", []string{"--listen", taken.Addr().String()}, []string{taken.Addr().String(), "address already in use", "--listen"}},
+		{"no such address", []string{"--listen", "192.0.2.1:7400"}, []string{"192.0.2.1:7400", "cannot assign requested address", "--listen"}},
 		{"data is a file", []string{"--data", file}, []string{file, "not a directory"}},
 		{"data below a file", []string{"--data", filepath.Join(file, "data")}, []string{file, "not a directory"}},
 		{"unknown key", []string{"--config", config("disk:\n  journel: 1GiB\n")}, []string{"slipring.yaml:2", `unknown key "disk.journel"`, `"disk.journal"`}},

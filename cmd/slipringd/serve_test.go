@@ -89,6 +89,15 @@ func TestStopsOnSignals(t *testing.T) {
 			if took := time.Since(began); status != 0 || stdout != "" || took > 10*time.Second {
 				t.Errorf("exit %d after %v, stdout %q; stderr:\n%s", status, took, stdout, d.stderr.String())
 			}
+			log := d.stderr.String()
+			if !strings.Contains(log, "event=start ") || !strings.Contains(log, "event=stopped") || strings.Count(log, "msg=stopping") != 1 {
+				t.Errorf("the log lacks its start or its end, or has one twice:\n%s", log)
+			}
+			for line := range strings.Lines(log) {
+				if !strings.Contains(line, " event=") {
+					t.Errorf("a line without event=: %s", line)
+				}
+			}
 			again := serve(t, conditions{}, "--data", dir, "--config", memoryFile(t))
 			again.signal(t, unix.SIGTERM)
 			again.wait(t, 20*time.Second)
