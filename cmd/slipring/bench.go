@@ -165,7 +165,7 @@ func showReport(w io.Writer, r *perf.Report) error {
 		o = append(o, field{name: "lost", value: showCount(r.Lost)})
 	}
 	if q := r.Latency; q != nil {
-		o = append(o, field{name: "latency", value: fmt.Sprintf("p50 %.0f µs, p99 %.0f µs, p99.9 %.0f µs, max %.0f µs (%s timed)", q.P50, q.P99, q.P999, q.Max, showCount(uint64(q.Count)))})
+		o = append(o, field{name: "latency", value: fmt.Sprintf("p50 %s, p99 %s, p99.9 %s, max %s (%s timed)", showMicros(q.P50), showMicros(q.P99), showMicros(q.P999), showMicros(q.Max), showCount(uint64(q.Count)))})
 	}
 	o = append(o, field{name: "host", value: fmt.Sprintf("%d x %s, Linux %s, %s", r.Host.CPUs, r.Host.CPU, r.Host.Kernel, r.Host.Go)})
 	return format("table").object(w, o)
@@ -176,4 +176,15 @@ func showRate(rate float64) string {
 		return "as fast as it goes"
 	}
 	return fmt.Sprintf("%.0f records/s offered", rate)
+}
+
+// showMicros gives a latency in the unit that suits it.
+func showMicros(us float64) string {
+	switch {
+	case us >= 1e6:
+		return fmt.Sprintf("%.2f s", us/1e6)
+	case us >= 1e4:
+		return fmt.Sprintf("%.1f ms", us/1e3)
+	}
+	return fmt.Sprintf("%.0f µs", us)
 }

@@ -550,3 +550,22 @@ func TestHelpOfSetShowsNoDefaults(t *testing.T) {
 		t.Errorf("got %s", own)
 	}
 }
+
+func TestConsumeOfATopicThatKeepsNothingNamesSubscribe(t *testing.T) {
+	c := newCLI(t)
+	c.must("", "topic", "create", "ticks", "--storage", "none")
+	for _, args := range [][]string{{"consume", "ticks"}, {"consume", "ticks", "--follow"}} {
+		if code, out, errs := c.run("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "slipring subscribe ticks") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
+	}
+}
+
+func TestCreateIfNotExists(t *testing.T) {
+	c := newCLI(t)
+	for _, want := range []string{"created a", "a exists"} {
+		if got := c.must("", "topic", "create", "a", "--if-not-exists"); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

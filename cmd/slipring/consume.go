@@ -56,6 +56,9 @@ func newConsume(a *app) *cobra.Command {
 			return usagef("--from end without --follow prints nothing; add --follow")
 		}
 		return a.with(ctx, func(cl *client.Client) error {
+			if err := keepsRecords(ctx, cl, args[0]); err != nil {
+				return err
+			}
 			s, err := cl.Consumer(ctx, args[0], client.ConsumerOptions{Start: start, UntilEnd: !f.follow, Partitions: partitions(f.partitions)})
 			if err != nil {
 				return err
@@ -65,6 +68,15 @@ func newConsume(a *app) *cobra.Command {
 		})
 	})
 	return c
+}
+
+// keepsRecords refuses a topic that has none to read: consuming it would end at once, or wait for ever.
+func keepsRecords(ctx context.Context, cl *client.Client, topic string) error {
+	m, err := cl.Metadata(ctx, topic)
+	if err == nil && len(m.Topics) == 1 && m.Topics[0].Error == 0 && m.Topics[0].Settings.Storage.String() == "none" {
+		return fmt.Errorf("consume %s: the topic has storage none and keeps no records; see new ones with slipring subscribe %s", topic, topic)
+	}
+	return nil // Consumer says what else is wrong
 }
 
 func partitions(given []uint) []uint32 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ func newTopic(a *app) *cobra.Command {
 
 func newTopicCreate(a *app) *cobra.Command {
 	var partitions uint32
+	var lenient bool
 	var settings settingFlags
 	c := &cobra.Command{
 		Use:     "create TOPIC",
@@ -31,6 +33,7 @@ func newTopicCreate(a *app) *cobra.Command {
 		Args:    oneTopic,
 	}
 	c.Flags().Uint32Var(&partitions, "partitions", 1, "number of partitions, fixed at creation")
+	c.Flags().BoolVar(&lenient, "if-not-exists", false, "succeed without a change when a topic of this name exists, whatever its settings")
 	settings.add(c, true)
 	c.RunE = command(func(ctx context.Context, args []string) error {
 		s, err := settings.parse(c)
@@ -42,6 +45,10 @@ func newTopicCreate(a *app) *cobra.Command {
 		}
 		return a.with(ctx, func(cl *client.Client) error {
 			id, err := cl.CreateTopic(ctx, args[0], partitions, s)
+			if lenient && errors.Is(err, client.ErrTopicExists) {
+				_, err = fmt.Fprintf(a.stdout, "%s exists\n", args[0])
+				return err
+			}
 			if err != nil {
 				return err
 			}
