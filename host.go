@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/slipringmq/slipring/affinity"
 	"github.com/slipringmq/slipring/disk"
@@ -147,7 +150,13 @@ func explainListen(addr netip.AddrPort, err error) error {
 
 // warnMemlock says that blocks are used unregistered. It may come at any time, as the pool grows.
 func (h *host) warnMemlock(err error) {
-	h.report("warn", "blocks are not registered with the ring; raise LimitMEMLOCK for less CPU per I/O", "event", "memlock", "error", err)
+	limit := "unknown"
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil {
+		limit = strconv.FormatUint(r.Cur, 10)
+	}
+	h.report("warn", "blocks are not registered with the ring; raise LimitMEMLOCK (ulimit -l) for less CPU per I/O", "event", "memlock",
+		"limit", limit, "needed", h.sizes.pool, "error", err)
 }
 
 // spinPinned covers a journal write on a fast disk: with a CPU of its own a shard that waits for one looks for its end, where

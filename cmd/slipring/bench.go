@@ -72,9 +72,9 @@ func newBenchMode(a *app, m benchMode) *cobra.Command {
 		case "partitions":
 			fl.IntVar(&cfg.Partitions, name, 1, "partitions of the topic")
 		case "duration":
-			fl.DurationVar(&cfg.Duration, name, 5*time.Second, "of the measured part")
+			fl.Var(spanFlag(&cfg.Duration, 5*time.Second), name, "of the measured part")
 		case "warmup":
-			fl.DurationVar(&cfg.Warmup, name, time.Second, "before the measured part")
+			fl.Var(spanFlag(&cfg.Warmup, time.Second), name, "before the measured part")
 		case "count":
 			fl.IntVar(&cfg.Count, name, m.count, "end after so many records; 0: after --duration")
 		case "rate":

@@ -569,3 +569,16 @@ func TestCreateIfNotExists(t *testing.T) {
 		}
 	}
 }
+
+func TestDurationsTakeDaysAndNeedAUnit(t *testing.T) {
+	c := &cli{t, "127.0.0.1:1"}
+	for flag, want := range map[string]string{"5": "500ms, 12h or 7d", "-1s": "500ms, 12h or 7d"} {
+		if code, _, errs := c.run("", "topic", "ls", "--timeout", flag); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d: %s", flag, code, errs)
+		}
+	}
+	var s span
+	if err := s.Set("1d"); err != nil || time.Duration(s) != 24*time.Hour {
+		t.Errorf("got %v, %v", time.Duration(s), err)
+	}
+}

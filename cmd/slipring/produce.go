@@ -54,7 +54,7 @@ func newProduce(a *app) *cobra.Command {
 	fl.StringVar(&f.acks, "acks", "", "none, leader or durable; default the strongest that the topic offers")
 	fl.StringVar(&f.compression, "compression", "none", "none, gzip, snappy, lz4 or zstd")
 	fl.IntVar(&f.partition, "partition", -1, "send to this partition; default by hash of the key")
-	fl.DurationVar(&f.linger, "linger", 5*time.Millisecond, "how long records gather into a batch")
+	fl.Var(spanFlag(&f.linger, 5*time.Millisecond), "linger", "how long records gather into a batch")
 	fl.StringVar(&f.batchBytes, "batch-bytes", "256KiB", "size of a batch before compression, at most 1MiB")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no rate lines on stderr")
 	c.RegisterFlagCompletionFunc("acks", cobra.FixedCompletions([]string{"none", "leader", "durable"}, cobra.ShellCompDirectiveNoFileComp))

@@ -44,7 +44,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.stderr)
 	f := root.PersistentFlags()
 	f.StringVar(&a.addr, "addr", envOr(addrEnv, "127.0.0.1:7400"), "broker `ADDR[,ADDR]`, tried in order; environment "+addrEnv)
-	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "for connecting and for each administrative request")
+	f.Var(spanFlag(&a.timeout, 10*time.Second), "timeout", "for connecting and for each administrative request")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "log reconnects and retries to stderr")
 	root.AddCommand(newTopic(a), newProduce(a), newConsume(a), newPublish(a), newSubscribe(a), newBench(a), newVersion(a))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

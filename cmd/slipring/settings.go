@@ -26,7 +26,7 @@ func (s *settingFlags) add(c *cobra.Command, creating bool) {
 	}
 	f.StringVar(&s.durability, "durability", "sync", "when bytes become durable: sync, interval or none")
 	c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"sync", "interval", "none"}, cobra.ShellCompDirectiveNoFileComp))
-	f.DurationVar(&s.interval, "interval", time.Second, "of durability interval")
+	f.Var(spanFlag(&s.interval, time.Second), "interval", "of durability interval")
 	f.StringVar(&s.retainTime, "retention-time", "none", "records older than this may go, in whole segments, like 12h or 7d")
 	f.StringVar(&s.retainBytes, "retention-bytes", "none", "bytes kept per partition, at least, like 10GiB; whole segments go")
 	f.StringVar(&s.retainCount, "retention-records", "none", "records kept per partition, at least; whole segments go, so more are there until one is rolled")
@@ -37,7 +37,6 @@ func (s *settingFlags) add(c *cobra.Command, creating bool) {
 		for _, name := range []string{"durability", "interval", "retention-time", "retention-bytes", "retention-records", "max-record", "segment"} {
 			f.Lookup(name).DefValue = ""
 		}
-		f.Lookup("interval").DefValue = "0s" // the zero that a duration's help leaves out
 	}
 }
 

@@ -100,3 +100,31 @@ func showMillis(n int64) string {
 	}
 	return (time.Duration(n) * time.Millisecond).String()
 }
+
+// span is a flag's duration, with days.
+type span time.Duration
+
+func (s *span) String() string { return time.Duration(*s).String() }
+
+// Type is the word that help shows for the value.
+func (s *span) Type() string { return "duration" }
+
+// Set reads what parseSpan reads, and keeps what is below a millisecond.
+func (s *span) Set(text string) error {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		*s = span(d)
+		return nil
+	}
+	ms, err := parseSpan(text)
+	if err != nil {
+		return err
+	}
+	*s = span(time.Duration(ms) * time.Millisecond)
+	return nil
+}
+
+// spanFlag makes a field a flag's value, with a default.
+func spanFlag(field *time.Duration, otherwise time.Duration) *span {
+	*field = otherwise
+	return (*span)(field)
+}

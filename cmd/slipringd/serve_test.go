@@ -174,7 +174,7 @@ func TestSmallMemlock(t *testing.T) {
 	if status, _ := d.wait(t, 20*time.Second); status != 0 {
 		t.Errorf("exit %d", status)
 	}
-	if log := d.stderr.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "LimitMEMLOCK") || strings.Contains(log, "level=ERROR") {
+	if log := d.stderr.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "LimitMEMLOCK") || !strings.Contains(log, "limit=8388608 needed=") || strings.Contains(log, "level=ERROR") {
 		t.Errorf("the log does not warn once of memlock:\n%s", log)
 	}
 }
