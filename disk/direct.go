@@ -165,7 +165,8 @@ func (l *Log) writeFailed(g *segment, err error) {
 
 // replaceWhenQuiet gives a failed segment up, once its last write has ended, at its last durable position: what is not
 // placed goes to a fresh file, shifted down by whole blocks so that the tail's blocks stay as they are. The new name has
-// the same epoch with the replacement bit. When that file fails too, the log is fenced alone.
+// the same epoch with the replacement bit. When that file fails too, the log is fenced alone; and at once when the segment
+// is outside the journal: no entry would name the file before the next snapshot, and what is acknowledged in it were lost.
 //
 // Journal entries keep naming the old place: state and replay follow segment.replaces. Nothing tells a replay before the
 // next snapshot of the new file; it redoes the same bytes to the old one, and gives it up again if it must.
@@ -184,7 +185,7 @@ func (l *Log) replaceWhenQuiet(g *segment) {
 		return
 	}
 	cut := l.tail.batches.at(max(l.placedN, l.extents[first].first)).at
-	if g.epoch&replacement != 0 || !l.inMemory(cut) {
+	if g.epoch&replacement != 0 || g.plain || !l.inMemory(cut) {
 		l.fenceSegment(g, g.file.failed)
 		return
 	}
