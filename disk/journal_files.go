@@ -62,7 +62,10 @@ func (f *fileMaker) step(nowNanos int64) {
 		return
 	}
 	g := f.wanted()
-	if g == 0 || f.j.at+f.j.perFile/2 < g*f.j.perFile && !f.j.waits() {
+	if g == 0 || g > f.j.durable.Dead+uint64(len(f.j.files)) { // a live generation lies there
+		return
+	}
+	if f.j.at+f.j.perFile/2 < g*f.j.perFile && !f.j.waits() {
 		return
 	}
 	f.now = nowNanos

@@ -204,12 +204,19 @@ func (r *recovery) goOn() error {
 	}
 	j.now = r.scan.most.marks
 	s.unmarked = false
+	if w.lost || w.groups == 0 { // no group is there to say it; the chunk that begins this start says so before any group
+		j.durable.Dead = max(j.durable.Dead, j.now.Dead)
+	}
 	if w.lost {
 		r.leaveDamage()
 	}
+	if w.lost || w.groups == 0 { // the first block that goes there says so itself, once the file is made
+		j.now.Made = max(j.now.Made, uint16(min(j.at/j.perFile, uint64(len(j.files)))))
+		j.durable.Made = max(j.durable.Made, j.now.Made)
+	}
 	made := r.scan.most.Made
 	for n := range j.files {
-		j.files[n].made = j.files[n].made && (n != 0 && n <= int(made) || n == 0 && int(made) >= len(j.files))
+		j.files[n].made = j.files[n].made && !r.scan.short[n] && (n != 0 && n <= int(made) || n == 0 && int(made) >= len(j.files))
 	}
 	for _, st := range r.logs {
 		if !st.deleted && st.log != nil {
@@ -230,6 +237,9 @@ func (r *recovery) goOn() error {
 	if err := r.begin(); err != nil {
 		return err
 	}
+	if err := r.remake(); err != nil {
+		return err
+	}
 	slices.SortFunc(s.order, func(a, b *Log) int { return a.key.compare(b.key) })
 	slices.SortFunc(r.report.Short, Key.compare)
 	slices.SortStableFunc(r.report.Damages, func(a, b Damage) int { return cmp.Or(a.Key.compare(b.Key), cmp.Compare(a.Index, b.Index)) })
@@ -245,6 +255,29 @@ func (r *recovery) leaveDamage() {
 	}
 }
 
+// remake makes the files of the ring that damage took, so that the next start does not find them missing again. One that
+// a live generation would be in waits until it is dead; a full disk is the maker's to wait for.
+func (r *recovery) remake() error {
+	j := r.s.journal
+	for g, n := j.at/j.perFile, uint64(len(j.files)); n > 0 && g <= j.durable.Dead+uint64(len(j.files)); g, n = g+1, n-1 {
+		f := &j.files[j.fileOf(g)]
+		if f.made || !r.mustExist(j.fileOf(g)) || j.maker.err != nil {
+			continue
+		}
+		if f.file != 0 {
+			if _, err := do(r.s.dev, Op{Kind: OpClose, File: f.file}); err != nil {
+				return fmt.Errorf("disk: %s: close: %w", journalPath(r.s.cfg.Shard, j.fileOf(g)), err)
+			}
+			*f = journalFile{}
+		}
+		j.maker.begin(g)
+		if err := r.pump(func() bool { return !j.maker.busy }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // begin makes this start known to the next one before its first group: place, group and number.
 func (r *recovery) begin() error {
 	s, st := r.s, r.s.state
@@ -255,12 +288,24 @@ func (r *recovery) begin() error {
 	}
 	rec := s.resumes[len(s.resumes)-1].record()
 	st.record(&rec, nil)
-	st.step(true)
-	if err := r.pump(func() bool { return !st.busy }); err != nil {
-		return err
+	r.recordFences()
+	for more := true; more; more = st.err == nil && st.pending() > 0 {
+		st.step(true)
+		if err := r.pump(func() bool { return !st.busy }); err != nil {
+			return err
+		}
 	}
 	s.journal.now.State = st.durable
 	return st.err
+}
+
+// recordFences keeps the fences of those whose snapshot is lost: what this start writes hides the loss from the next one.
+func (r *recovery) recordFences() {
+	for _, st := range r.logs {
+		if st.stale && !st.log.member.orphan {
+			r.s.checkpoint.snapshot(st.log)
+		}
+	}
 }
 
 // newState writes a state log aside and names it: it exists whole or not at all. With snapshots to keep, the checkpoint
@@ -269,7 +314,10 @@ func (r *recovery) newState() error {
 	s, st := r.s, r.s.state
 	var failure error
 	done := false
-	st.beginRewrite(s.recordResumes, func(err error) { failure, done = err, true })
+	st.beginRewrite(func() {
+		s.recordResumes()
+		r.recordFences()
+	}, func(err error) { failure, done = err, true })
 	if err := r.pump(func() bool { return done || !st.busy }); err != nil {
 		return err
 	}

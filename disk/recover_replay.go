@@ -23,6 +23,7 @@ type replayState struct {
 	first   uint64 // first index seen in the journal, 0 none
 	last    uint64 // place of the last entry seen
 	damaged bool
+	stale   bool // its snapshot is lost, and the journal has nothing of it that would say so again
 
 	gap uint64 // least index seen for which an entry before it was missing then, 0 none
 }
@@ -281,6 +282,7 @@ func (r *recovery) finish(st *replayState) {
 		return
 	}
 	if lost := r.state.lost; lost > 0 && st.first == 0 && (st.found == nil || st.found.chunk <= lost) {
+		st.stale = true
 		r.damage(st, CauseState, st.machine, nil, errors.New("a later snapshot may be lost"))
 		return
 	}

@@ -1,11 +1,17 @@
 package disk
 
-import "github.com/slipringmq/slipring/fault"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/slipringmq/slipring/fault"
+)
 
 // journalScan is every journal block that checks, by file. Marks are believed wherever they stand: they were true when
 // the block was submitted, and what they say stays true.
 type journalScan struct {
 	files  [][]blockHeader // Start 0: no block there that checks
+	short  []bool          // the file exists and is shorter than it must be
 	blocks int
 	most   blockHeader // the greatest of each mark, of Group and Generation; the other fields mean nothing
 }
@@ -20,10 +26,16 @@ func (r *recovery) scanJournal() error {
 	s, j := r.s, r.s.journal
 	sc := &r.scan
 	sc.files = make([][]blockHeader, len(j.files))
+	sc.short = make([]bool, len(j.files))
 	for n := range j.files {
 		if j.files[n].file == 0 {
 			continue
 		}
+		stat, err := do(s.dev, Op{Kind: OpStat, File: j.files[n].file})
+		if err != nil {
+			return err
+		}
+		sc.short[n] = stat.Size < s.cfg.JournalFileBytes
 		sc.files[n] = make([]blockHeader, j.perFile)
 		for _, b := range [...]uint64{0, j.perFile - 1} {
 			if err := r.scanBlock(n, b, 1); err != nil {
@@ -56,6 +68,7 @@ func (r *recovery) scanJournal() error {
 	r.closeState()
 	r.report.BytesRead += r.window.read
 	r.window.read = 0
+	r.reportShortFiles()
 	for n := 1; n <= int(m.Made) && !fault.On(fault.Rule03NoMadeMark); n++ {
 		if k := n % len(j.files); j.files[k].file == 0 {
 			r.report.Missing = append(r.report.Missing, journalPath(s.cfg.Shard, k))
@@ -127,4 +140,82 @@ func (r *recovery) allDead(n int) bool {
 		last--
 	}
 	return last <= dead && j.fileOf(newest+1) != n
+}
+
+// mustExist says that file n was made whole before the newest mark was written.
+func (r *recovery) mustExist(n int) bool {
+	made := int(r.scan.most.Made)
+	return n != 0 && n <= made || n == 0 && made >= len(r.s.journal.files)
+}
+
+// reportShortFiles reports the files that were made whole and have lost their end.
+func (r *recovery) reportShortFiles() {
+	s, j := r.s, r.s.journal
+	for n := range j.files {
+		if !r.scan.short[n] || !r.mustExist(n) {
+			continue
+		}
+		last := r.scan.most.Generation + 1 // the generation that may have been written last to it
+		for last > 0 && j.fileOf(last) != n {
+			last--
+		}
+		r.report.Blocks = append(r.report.Blocks, BlockDamage{
+			File: journalPath(s.cfg.Shard, n), Generation: last, Blocks: int(j.perFile), Group: r.scan.most.Group,
+		})
+	}
+}
+
+// gone says that place, where the journal seems to end, cannot be trusted to be empty: its file was made and is missing or
+// short, cannot be read there, or holds a block of ours that belongs elsewhere. Nothing that a crash leaves looks like it.
+func (r *recovery) gone(place uint64) bool {
+	j := r.s.journal
+	n, b := j.fileOf(place/j.perFile), place%j.perFile
+	if !r.mustExist(n) {
+		return false
+	}
+	if j.files[n].file == 0 {
+		return true
+	}
+	raw, err := r.window.block(j.files[n].file, b, 1)
+	if err != nil || raw == nil {
+		return true
+	}
+	h, ok := parseBlock(raw, j.seed)
+	return ok && (uint64(h.Number) != b || j.fileOf(h.Generation) != n)
+}
+
+// findStarts makes up for resume records that a damaged state log has lost: where the first block of a group by a start
+// lies that nothing is known of, that start went on.
+func (r *recovery) findStarts() {
+	s, j, sc := r.s, r.s.journal, &r.scan
+	first := (sc.most.Dead + 1) * j.perFile
+	for place := first; place < first+j.ringBlocks(); place++ {
+		f := sc.files[j.fileOf(place/j.perFile)]
+		if f == nil {
+			continue
+		}
+		h := &f[place%j.perFile]
+		if h.Start == 0 || h.Generation != place/j.perFile || h.Start <= s.resumes.startAt(place) || h.Start > r.resumedAfter(place) {
+			continue
+		}
+		group := h.Group
+		if h.Index > 0 {
+			group++ // its first block lies in a generation that is dead, or is lost
+			if place == first {
+				group--
+			}
+		}
+		s.resumes = append(s.resumes, resume{h.Start, place, group})
+		slices.SortStableFunc(s.resumes, func(a, b resume) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.start, b.start)) })
+	}
+}
+
+// resumedAfter is the least start that went on behind place; ^0: none did.
+func (r *recovery) resumedAfter(place uint64) uint64 {
+	for _, x := range r.s.resumes {
+		if x.place > place {
+			return x.start
+		}
+	}
+	return ^uint64(0)
 }

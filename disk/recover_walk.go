@@ -11,8 +11,9 @@ type journalWalk struct {
 	// What it looks at.
 	block   func(place uint64) *blockHeader // nil: none that checks and belongs at this place
 	resumes resumes
-	flushed uint64 // largest mark
-	bound   uint64 // no live block lies at or behind it
+	gone    func(place uint64) bool // what lay there is lost; nil: never
+	flushed uint64                  // largest mark
+	bound   uint64                  // no live block lies at or behind it
 	perFile uint64
 
 	// What it finds.
@@ -62,11 +63,22 @@ func (w *journalWalk) run(first uint64) {
 				return
 			}
 		default:
-			w.cut()
+			w.stop()
 			return
 		}
 	}
-	w.cut()
+	w.stop()
+}
+
+// stop ends the journal where nothing more is acknowledged by any mark; unless there is evidence that something was there.
+func (w *journalWalk) stop() {
+	if w.place >= w.bound || w.gone == nil || !w.gone(w.place) {
+		w.cut()
+		return
+	}
+	w.add(w.from, w.place)
+	w.note(w.place, min((w.place/w.perFile+1)*w.perFile, w.bound), w.next)
+	w.end, w.lost = w.place, true
 }
 
 // startOver: a start went on here. What the one before it had begun and not finished was cut then.
@@ -171,10 +183,13 @@ func (r *recovery) walkJournal() {
 	if fault.On(fault.Rule03KeepDead) {
 		sc.most.Dead = 0
 	}
+	if r.state.lost > 0 || s.state.file == 0 {
+		r.findStarts()
+	}
 	first := (sc.most.Dead + 1) * j.perFile
 	w := &r.walk
 	*w = journalWalk{
-		resumes: s.resumes, flushed: sc.most.Flushed, perFile: j.perFile, bound: first + j.ringBlocks(),
+		gone: r.gone, resumes: s.resumes, flushed: sc.most.Flushed, perFile: j.perFile, bound: first + j.ringBlocks(),
 		block: func(place uint64) *blockHeader { return sc.at(j, s.resumes, place) },
 		end:   first,
 	}

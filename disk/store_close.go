@@ -1,6 +1,9 @@
 package disk
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+)
 
 // closing is the way down: what is staged is flushed, every tail placed, every changed snapshot written, an empty group
 // carries the marks, and the state log says that the journal ends there.
@@ -53,6 +56,8 @@ func (c *closing) flush(s *Store) {
 		c.end(s, j.failed)
 	case cp.err != nil && cp.phase == checkpointIdle: // a clean end needs the disk; the next start replays the journal
 		c.end(s, cp.err)
+	case j.stuck() && cp.phase == checkpointIdle: // nothing can be written to the ring, and nothing will change that
+		c.end(s, cmp.Or(j.maker.err, errRing))
 	case j.image.entries > 0 || len(j.queue) > 0 || s.unmarked || s.holding() || cp.phase != checkpointIdle:
 	case !c.swept || s.behind():
 		c.swept = true
@@ -66,6 +71,14 @@ func (c *closing) flush(s *Store) {
 		cp.position = s.state.position()
 		s.state.step(true)
 	}
+}
+
+// errRing is the end of a store whose journal has no place to go on.
+var errRing = errors.New("disk: journal: no place to go on; restart to recover")
+
+// stuck says that entries or marks wait and none of them can be submitted.
+func (j *journal) stuck() bool {
+	return (j.waits() || j.now.Dead != j.durable.Dead) && j.next() == nil && !j.canMark()
 }
 
 // holding says whether a log keeps entries back behind a direct write.
