@@ -274,6 +274,10 @@ func (c *coldRead) search() {
 	for {
 		h, found, err := w.step()
 		if c.atTail(w.position()) {
+			if to := c.log.nextInTail(w.next); c.target < to && w.next < to { // batches before it were in the file once
+				c.fail(c.cutOff(w.position(), w.next, errGap))
+				return
+			}
 			c.takeTail()
 			return
 		}

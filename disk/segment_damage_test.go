@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/slipringmq/slipring/frame/batch"
+	"github.com/slipringmq/slipring/loop/block"
 )
 
 // damageFixture is two partitions of several closed segments each. In testKey one gap lies between two batches, which the
@@ -35,6 +36,41 @@ func damageFixture(t *testing.T) *logBench {
 	b.mustBeClean()
 	b.check(testKey)
 	return b
+}
+
+// The segment that took appends when the power went is cut while it is down: what the journal gives back is read, and what
+// lay in the file before it is damage, also where the replayed tail begins behind it.
+func TestNoDamageOfTheActiveSegmentIsPassedOver(t *testing.T) {
+	const pages = 12
+	for cut := range pages {
+		cfg := smallConfig()
+		cfg.IndexBytes, cfg.HotBytes = 1024, 8<<20
+		b := newLogBench(t, 1, cfg)
+		for len(b.logFiles(testKey)) == 0 || len(b.dev.Peek(b.logFiles(testKey)[0])) < pages*blockBytes {
+			b.mustAppend(testKey, 300, 700, 1500, 20, 3900)
+			b.settle()
+			b.log(testKey).place(func(error) {})
+			b.settle()
+		}
+		b.mustAppend(testKey, 300, 700, 1500)
+		b.settle()
+		b.dev = b.dev.Kill()
+		b.pool = block.NewPool(32 << 20)
+		file := b.logFiles(testKey)[0]
+		b.replaceFile(file, b.dev.Peek(file)[:cut*blockBytes])
+		b.open()
+		b.log(testKey).place(func(error) {}) // what was cut away is a hole of zeros then, before the tail
+		b.settle()
+		if end := b.log(testKey).LogEnd(); end != offsetOf(b.sent[testKey][len(b.sent[testKey])-1].head.NextOffset()) {
+			t.Fatalf("cut at %d: log end %d", cut, end)
+		}
+		what := fmt.Sprintf("active segment cut at block %d", cut)
+		lost := b.readEvery(t, what, testKey, true)
+		if again := b.readEvery(t, what, testKey, false); again != lost {
+			t.Fatalf("%s: %d batches lost, then %d", what, lost, again)
+		}
+		b.close()
+	}
 }
 
 // readEvery reads one offset after the other, each as a reader that comes from elsewhere. A batch that is given must be the
