@@ -86,7 +86,7 @@ func (s *Shard) admitMeta() *refusal {
 	case s.state != serving:
 		return refuseStopping
 	case s.failed != nil:
-		return refuseFailed
+		return s.refuseFailure()
 	case s.meta.pending.len() >= s.limits.MetaPending:
 		return refuseBusy
 	}
@@ -186,7 +186,7 @@ func (s *Shard) answerMeta(op *metaOp) {
 
 // metaFailed tells everybody who waits for meta that the outcome is unknown.
 func (s *Shard) metaFailed() {
-	e := frame.Error{Code: frame.ErrFenced, Outcome: frame.OutcomeUnknown, Text: refuseFailed.text}
+	e := frame.Error{Code: frame.ErrFenced, Outcome: frame.OutcomeUnknown, Text: s.refuseFailure().text}
 	for s.meta.pending.len() > 0 {
 		op := s.meta.pending.pop()
 		if k := s.conns[op.conn]; k != nil && !k.ending {

@@ -359,7 +359,7 @@ func (s *Shard) Failed(err error) {
 	s.report("error", "journal failed: nothing more is acknowledged; restart to recover", "error", err)
 	for _, p := range s.partitions {
 		if p != nil {
-			s.abandon(p, frame.Error{Code: frame.ErrFenced, Outcome: frame.OutcomeUnknown, Text: refuseFailed.text})
+			s.abandon(p, frame.Error{Code: frame.ErrFenced, Outcome: frame.OutcomeUnknown, Text: s.refuseFailure().text})
 		}
 	}
 	s.metaFailed()

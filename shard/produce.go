@@ -93,7 +93,7 @@ func (s *Shard) admit(r *request, n int) (*partition, *refusal) {
 	}
 	switch {
 	case s.failed != nil:
-		return nil, refuseFailed
+		return nil, s.refuseFailure()
 	case p.fenced != nil:
 		return nil, refuseFenced
 	case s.stall && !fault.On(fault.Rule30NoStall):

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/slipringmq/slipring/disk"
@@ -86,6 +87,17 @@ func (p *partition) recovered(h *batch.Header, mostProducers int) {
 	p.producers.apply(h, mostProducers)
 }
 
+// errMetaDamaged: the log of topics and producer ids is fenced, so nothing can be stored.
+var errMetaDamaged = errors.New("metadata is damaged")
+
+// refuseFailure says why nothing is stored any more; s.failed is set.
+func (s *Shard) refuseFailure() *refusal {
+	if errors.Is(s.failed, errMetaDamaged) {
+		return refuseMetaLost
+	}
+	return refuseFailed
+}
+
 // Damaged is the store's word that entries or bytes of l are lost (disk.Machine): what lies below is served, nothing is
 // added.
 func (s *Shard) Damaged(l *disk.Log, d disk.Damage) {
@@ -93,7 +105,7 @@ func (s *Shard) Damaged(l *disk.Log, d disk.Damage) {
 		"first_offset", d.From, "last_offset", d.To, "error", d.Err)
 	if d.Key == disk.Meta {
 		if s.failed == nil {
-			s.failed = fmt.Errorf("metadata is damaged: %w", d.Err)
+			s.failed = fmt.Errorf("%w: %w", errMetaDamaged, d.Err)
 		}
 		return
 	}

@@ -71,6 +71,7 @@ var (
 	refuseNoName     = &refusal{frame.ErrUnknownTopic, "no topic has this name"}
 	refusePartition  = &refusal{frame.ErrUnknownPartition, "the topic has no such partition"}
 	refuseFailed     = &refusal{frame.ErrFenced, "the journal failed; nothing is stored any more, restart the broker"}
+	refuseMetaLost   = &refusal{frame.ErrFenced, "metadata is fenced by damage, see the broker's log; nothing is stored until the data directory is restored"}
 	refuseFenced     = &refusal{frame.ErrFenced, "the partition stopped after a storage failure; it can be read"}
 	refuseBusy       = &refusal{frame.ErrBusy, "staged bytes or the journal are at their bound"}
 	refuseStalled    = &refusal{frame.ErrBusy, "the disk is stalled"}

@@ -44,7 +44,7 @@ type Shard struct {
 	scratch     scratch
 
 	state  stage
-	failed error // the journal failed
+	failed error // the journal failed, or metadata is damaged
 	stall  bool  // a journal flush does not end
 	stats  Stats
 }
