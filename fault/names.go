@@ -50,7 +50,7 @@ const (
 	// Rule05DamageUnnamed does not say which partitions a damaged journal block may have shortened.
 	Rule05DamageUnnamed Fault = "rule05-damage-unnamed"
 
-	// Rule08CopyForward copies every small tail forward at each checkpoint instead of padding and placing it.
+	// Rule08CopyForward keeps the entries of every small tail aside at each checkpoint instead of padding and placing it.
 	Rule08CopyForward Fault = "rule08-copy-forward"
 
 	// Rule08HandOutPadding takes the zeros between two batches for bytes of the log.

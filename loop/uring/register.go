@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RegisterFiles gives descriptors to the ring; request flags FixedFile name them by index. A registered descriptor
-// lives until the last request of the ring has ended, also after kill -9: a lock on it then outlives the writes of a
-// dead process.
+// RegisterFiles gives descriptors to the ring. A registered descriptor lives until the last request of the ring has
+// ended, also after kill -9: a lock on it then outlives the writes of a dead process.
 func (r *Ring) RegisterFiles(fds ...int) error {
 	list := make([]int32, len(fds))
 	for i, fd := range fds {
@@ -54,17 +53,6 @@ func (r *Ring) UpdateBuffer(i int, p []byte) error {
 	iov := unix.Iovec{Base: unsafe.SliceData(p), Len: uint64(len(p))}
 	update := rsrcUpdate2{offset: uint32(i), data: address(&iov), count: 1}
 	return memlockError(r.register(registerBuffersUpdate, unsafe.Pointer(&update), int(unsafe.Sizeof(update))))
-}
-
-// RegisterBuffers pins all of these at once, as indexes 0, 1 …
-//
-// Errors: ErrMemlock, nothing registered.
-func (r *Ring) RegisterBuffers(buffers ...[]byte) error {
-	iov := make([]unix.Iovec, len(buffers))
-	for i, p := range buffers {
-		iov[i] = unix.Iovec{Base: unsafe.SliceData(p), Len: uint64(len(p))}
-	}
-	return memlockError(r.register(sys.IORING_REGISTER_BUFFERS, unsafe.Pointer(&iov[0]), len(iov)))
 }
 
 func memlockError(err error) error {

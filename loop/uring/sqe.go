@@ -23,9 +23,6 @@ func (e *SQE) Link() { e.SetFlags(sys.IOSQE_FLAGS_IO_LINK) }
 // Async makes the kernel use a worker thread at once, for operations that would block the submitter.
 func (e *SQE) Async() { e.SetFlags(sys.IOSQE_FLAGS_ASYNC) }
 
-// FixedFile says that fd is an index of RegisterFiles.
-func (e *SQE) FixedFile() { e.SetFlags(sys.IOSQE_FLAGS_FIXED_FILE) }
-
 // Nop completes with 0.
 func (e *SQE) Nop() { e.PrepOperation(sys.IORING_OP_NOP, -1, 0, 0, 0) }
 
@@ -99,11 +96,6 @@ func (e *SQE) Sendmsg(fd int, m *unix.Msghdr, flags uint32) {
 	e.SetOpFlags(flags)
 }
 
-// Shutdown ends one or both directions of a socket; how as shutdown(2).
-func (e *SQE) Shutdown(fd int, how int) {
-	e.PrepOperation(sys.IORING_OP_SHUTDOWN, int32(fd), 0, uint32(how), 0)
-}
-
 // Close closes a descriptor.
 func (e *SQE) Close(fd int) { e.PrepOperation(sys.IORING_OP_CLOSE, int32(fd), 0, 0, 0) }
 
@@ -116,11 +108,6 @@ func (e *SQE) Cancel(userData uint64) {
 func (e *SQE) CancelFD(fd int) {
 	e.PrepOperation(sys.IORING_OP_ASYNC_CANCEL, int32(fd), 0, 0, 0)
 	e.SetOpFlags(CancelAll | CancelFD)
-}
-
-// Timeout completes with ETIME after the given time. The timespec must stay until then.
-func (e *SQE) Timeout(after *unix.Timespec) {
-	e.PrepOperation(sys.IORING_OP_TIMEOUT, -1, address(after), 1, 0)
 }
 
 // Poll completes when one of the events (poll(2)) is there; multishot: again and again (Linux 5.13).
